@@ -1,0 +1,110 @@
+/** Half-open, [start, end). */
+export type Range = readonly [start: number, end: number];
+
+/** A boundary of the log, WIRE 3: after message i, or before token n. Absent in a directive: the end of the log. */
+export type Boundary = { message: number } | { token: number };
+
+export type Part = "content" | "thinking" | "tool_calls" | "tool_result";
+
+export type Target =
+  | { messages: number[]; part?: Part | undefined }
+  | { tokens: [number, number] }
+  | { text: { message: number; exact: string; occurrence?: number | undefined } };
+
+/** The log of one request, as far as directives need to know it. Token numbers count from 0. */
+export interface Log {
+  tokens: Int32Array;
+  /** First token of the generation header; `tokens.length` where there is none (completions). */
+  header: number;
+  /** Present in chat: what messages there are and which tokens they own. */
+  chat?: ChatLog | undefined;
+  /** Birth, intermediate and final positions must lie below it. */
+  contextLength: number;
+}
+
+export interface ChatLog {
+  messages: number;
+  /** Message of each token, never falling; the generation header belongs to `messages`. */
+  owners: Int32Array;
+  /** Token ranges that lie wholly inside a part of a message; empty where it has none. */
+  part?: ((message: number, part: Part) => readonly Range[]) | undefined;
+  /** Token ranges that lie wholly inside the n-th occurrence (from 1) of a text in a message; null where it does not occur. */
+  text?: ((message: number, exact: string, occurrence: number) => readonly Range[] | null) | undefined;
+}
+
+/**
+ * Cells are named by their order of birth on the path: cell numbers, "cells" below. Without inserted cells, cell i is token i.
+ *
+ * A span is a stretch of visible cells that are consecutive in birth and in birth position and have one shift:
+ * cell + i was born at birth + i and stands at birth + i + shift.
+ */
+export interface Span {
+  cell: number;
+  length: number;
+  birth: number;
+  shift: number;
+}
+
+/**
+ * A stretch of cells that are born with one view: a stage of the log, or the cells that an event inserts. Cell `cell + i` is born at
+ * `position + i`; it reads the view, then the cells of its own stretch up to itself (shift 0).
+ */
+export interface Birth {
+  cell: number;
+  length: number;
+  position: number;
+  /** In strictly increasing current position. */
+  view: readonly Span[];
+  /** Log token of the first cell; −1 for cells that an event inserted. */
+  token: number;
+}
+
+/** What all directives of one boundary come to, by effect. Two events are the same exactly if their keys are equal. */
+export interface CanonicalEvent {
+  /** Log token that the event stands before. */
+  at: number;
+  /** First cell born after it: an inserted cell, or the cell of token `at`. */
+  cell: number;
+  /** Canonical encoding of the effect. */
+  key: string;
+  /** Cells newly hidden. */
+  hidden: readonly Range[];
+  /** Visible cells whose shift changes. */
+  shifted: readonly { cells: Range; delta: number }[];
+  /** Change of the position counter beyond that of its cells. */
+  counter: number;
+  /** Cells born in the event: in front of which visible cell they stand (−1: behind all). */
+  inserted: readonly { cells: Range; before: number }[];
+}
+
+/** The fold of a log: everything that the engine needs, computed by intervals and never token by token. */
+export interface Fold {
+  /** C: token of each cell, in order of birth. The log's own array when nothing is inserted. */
+  tokens: Int32Array;
+  /** Ascending in `at`; none without effect. */
+  events: readonly CanonicalEvent[];
+  /** Ascending in `cell`, together all cells. The last one is open: generated tokens are born in it (its length may be 0). */
+  births: readonly Birth[];
+  /** Position of the next token. */
+  nextPosition: number;
+  visible: number;
+  /** Stages of the log: 1 + boundaries that carry an event. */
+  stages: number;
+  /** One for each directive, in the order given. */
+  outcomes: readonly Outcome[];
+}
+
+/** What one directive came to: an entry of the report's `directives`, WIRE 4. */
+export interface Outcome {
+  index: number;
+  op: string;
+  source?: string | undefined;
+  at_token: number;
+  ranges?: readonly Range[] | undefined;
+  status: "applied" | "no_effect" | "recomputed";
+  reason?: string | undefined;
+  hidden?: number | undefined;
+  inserted?: number | undefined;
+  shifted?: number | undefined;
+  delta?: number | undefined;
+}

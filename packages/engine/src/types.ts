@@ -1,0 +1,66 @@
+import type { Fold, Outcome } from "@palimpsest/directives";
+import type { Sampler } from "@palimpsest/kernels-cuda";
+
+/** One answer to compute. The fold holds the prompt; nothing of a request outlives it but cells in the tree. */
+export interface GenerateRequest {
+  fold: Fold;
+  /** Raw length of the log, for the report. */
+  promptTokens: number;
+  /** Most tokens to generate; 0 only scores (with `echo`). */
+  maxTokens: number;
+  sampling: Omit<Sampler, "draw">;
+  /** Alternatives wanted for each token, 0…20; −1 = no log-probabilities at all. */
+  logprobs: number;
+  /** Compute every prompt token anew and report its log-probability. */
+  echo: boolean;
+  /** Ids that end the answer (the model's own ends, unless `ignore_eos`). */
+  stopTokens: readonly number[];
+  /** Cells are shared only inside one namespace: tenant and whatever else the server derives. */
+  namespace: string;
+  /** The tokens' rows of a chat header come after the end boundary, so the first token is drawn from the last cell either way. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface TokenLogprob {
+  id: number;
+  logprob: number;
+  top: readonly { id: number; logprob: number }[];
+}
+
+/** What comes out of a running answer, in order: prompt scores (echo), tokens, then one end. */
+export type GenerateEvent =
+  | { type: "prompt"; scores: readonly (TokenLogprob | null)[] }
+  | { type: "token"; id: number; logprob?: TokenLogprob | undefined }
+  | { type: "end"; reason: "stop" | "length"; report: Report };
+
+/** WIRE 4, without the directives' outcomes, which the fold has. */
+export interface Report {
+  prompt_tokens: number;
+  visible_tokens: number;
+  next_position: number;
+  stages: number;
+  cached_tokens: number;
+  repositioned_tokens: number;
+  computed_tokens: number;
+  skipped_tokens: number;
+  forgotten_tokens: number;
+  inserted_tokens: number;
+  recomputed_tokens: number;
+  recovered_tokens: number;
+  forward_steps: number;
+  bytes_moved: number;
+  directives: readonly Outcome[];
+  miss: Miss | null;
+}
+
+export interface Miss {
+  at_token: number;
+  reason: "new" | "event_differs" | "token_differs" | "evicted" | "namespace";
+  detail: string;
+}
+
+/** A running answer. Leaving the iteration early, or aborting the signal, gives all its pages back within one step. */
+export interface Generation extends AsyncIterable<GenerateEvent> {
+  /** Ends the answer as if by a stop token after what was delivered (a stop string was seen): the end event follows. */
+  stop(): void;
+}

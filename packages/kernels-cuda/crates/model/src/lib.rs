@@ -1,0 +1,1 @@
+//! Models: files, architectures, the forward step.

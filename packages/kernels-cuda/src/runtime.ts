@@ -1,0 +1,80 @@
+import type { Step, StepResult } from "./step.ts";
+
+export type KernelLevel = "reference" | "scalar" | "avx2" | "avx512" | "neon" | "cuda";
+export type CellDtype = "f32" | "f16" | "q8_0";
+
+/** What a loaded model is. Sizes are in elements, positions in tokens. */
+export interface ModelInfo {
+  architecture: string;
+  name: string;
+  /** Positions a cell may be born at or moved to: 0 … contextLength − 1. */
+  contextLength: number;
+  vocabularySize: number;
+  layers: number;
+  embeddingLength: number;
+  heads: number;
+  kvHeads: number;
+  headSize: number;
+  /** Cell groups G of the step call. */
+  groups: number;
+  /** What the file holds, for people: "Q4_1", "Q4_K_M", … */
+  quantization: string;
+  parameters: number;
+  weightBytes: number;
+}
+
+/** What a tokenizer needs, as the model file has it. */
+export interface TokenizerData {
+  /** GGUF `tokenizer.ggml.model`: "gpt2" is byte-level BPE. */
+  model: string;
+  /** GGUF `tokenizer.ggml.pre`: the pre-tokenizer, "" when absent. */
+  pre: string;
+  tokens: string[];
+  /** GGUF token types: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte. */
+  tokenTypes: Int32Array;
+  merges: string[];
+  bos: number | null;
+  eos: number | null;
+  /** End of turn, where the file names one. */
+  eot: number | null;
+  addBos: boolean;
+  chatTemplate: string | null;
+}
+
+export interface RuntimeOptions {
+  /** "auto" takes the fastest level of this machine. */
+  kernels?: KernelLevel | "auto";
+  cacheDtype?: CellDtype;
+  /** Pages in the pool. */
+  pages: number;
+  /** Cells in a page. Default 16. */
+  pageSize?: number;
+  /** Compute threads. Default: the cores of this machine. */
+  threads?: number;
+  /** Called with 0 … 1 while the weights are read and packed. */
+  onProgress?: (fraction: number) => void;
+}
+
+/**
+ * A model with its weights and a pool of pages of cells. Implemented by the native binding (`openRuntime`), and by scripted models
+ * in tests. Steps run one at a time, off the event loop; a second `step` before the first has resolved waits for it.
+ */
+export interface Runtime {
+  readonly info: ModelInfo;
+  readonly level: KernelLevel;
+  readonly cacheDtype: CellDtype;
+  readonly pages: number;
+  readonly pageSize: number;
+  readonly threads: number;
+  /** Bytes of one page in all layers. */
+  readonly pageBytes: number;
+  /**
+   * Runs one forward step. `cancel` is shared: a value other than 0 in `cancel[0]`, read between layers, rejects with
+   * `step_cancelled`; cells stored by a cancelled step are undefined.
+   */
+  step(step: Step, cancel: Int32Array): Promise<StepResult>;
+  /** Zeroes whole pages in every layer. */
+  clearPages(pages: Int32Array): void;
+  /** Waits for the running step, then frees weights and cells. Idempotent. */
+  dispose(): Promise<void>;
+}

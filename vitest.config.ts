@@ -1,0 +1,15 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const source = (name: string) => fileURLToPath(new URL(`./packages/${name}/src/index.ts`, import.meta.url));
+const layers = ["kernels-cuda", "kvstore", "radix", "directives", "engine", "server"];
+
+// Tests run on the TypeScript sources, so that a test never meets a stale build of a layer below.
+export default defineConfig({
+  resolve: { alias: Object.fromEntries(layers.map((name) => [`@palimpsest/${name}`, source(name)])) },
+  test: {
+    include: ["packages/*/test/**/*.test.ts", "e2e/**/*.test.ts"],
+    pool: "forks",
+    testTimeout: 60_000,
+  },
+});
