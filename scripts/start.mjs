@@ -1,0 +1,15 @@
+// `npm start [-- ARGS]`: sets up what is missing, then becomes `palimpsest serve ARGS`.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { ROOT, setup } from "./setup.mjs";
+import { requireTools } from "./tools.mjs";
+
+requireTools();
+await setup();
+const server = spawn(process.execPath, [join(ROOT, "packages/server/dist/cli.mjs"), "serve", ...process.argv.slice(2)], { stdio: "inherit" });
+// A terminal sends Ctrl-C to the whole group; a supervisor signals only this process. The server counts signals, so each reaches it once.
+process.on("SIGINT", () => {
+  if (!process.stdin.isTTY) server.kill("SIGINT");
+});
+process.on("SIGTERM", () => server.kill("SIGTERM"));
+server.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 0 : 1)));
