@@ -35,7 +35,7 @@ function* sources(folder) {
 function buildHash() {
   const hash = createHash("sha256");
   const roots = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "tsconfig.base.json", "package-lock.json"].map((name) => join(ROOT, name));
-  const files = [...roots.filter(existsSync), ...sources(join(ROOT, "packages"))].sort();
+  const files = [...roots.filter(existsSync), ...sources(join(ROOT, "packages"))].toSorted();
   for (const file of files) hash.update(`${relative(ROOT, file)}\0${hashOf(file)}\n`);
   return hash.digest("hex");
 }
