@@ -1,5 +1,16 @@
 //! Compute kernels: one scalar reference, levels chosen at run time. Knows shapes and bytes, no model and no JavaScript.
 
+pub mod buffer;
+pub mod cells;
 pub mod error;
+pub mod level;
+pub mod pool;
+pub mod quant;
+pub mod rotary;
 
+pub use buffer::Buffer;
+pub use cells::{CellDtype, CellShape, Cells, LayerCells};
 pub use error::{Code, Error, Kind, Result};
+pub use level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix};
+pub use pool::Pool;
+pub use rotary::{Pairs, Rotary};

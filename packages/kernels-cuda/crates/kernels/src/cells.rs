@@ -1,0 +1,199 @@
+//! Pages of cells: where the keys and values of a cell lie.
+//!
+//! ```text
+//! layer ┬ page ┬ keys   [kv head][dimension][slot]    dimension-major: one load gives a dimension of 16 cells
+//!       │      └ values [kv head][slot][dimension]    slot-major: one load gives 16 dimensions of a cell
+//!       └ page …
+//! ```
+//!
+//! Layers are outermost: a layer's pages lie side by side, so that attention of one layer stays within few huge pages of memory.
+
+use half::f16;
+
+use crate::buffer::{Buffer, Plain};
+use crate::error::Result;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CellDtype {
+    F32,
+    F16,
+}
+
+impl CellDtype {
+    pub const ALL: &[CellDtype] = &[CellDtype::F32, CellDtype::F16];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            CellDtype::F32 => "f32",
+            CellDtype::F16 => "f16",
+        }
+    }
+
+    pub fn bytes(self) -> usize {
+        match self {
+            CellDtype::F32 => 4,
+            CellDtype::F16 => 2,
+        }
+    }
+}
+
+/// Numbers that a cell can be made of.
+pub trait CellNumber: Plain {
+    fn from_f32(value: f32) -> Self;
+    fn to_f32(self) -> f32;
+}
+
+impl CellNumber for f32 {
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self
+    }
+}
+
+impl CellNumber for f16 {
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        f16::from_f32(value)
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        f16::to_f32(self)
+    }
+}
+
+/// Sizes of a pool of pages. Elements, not bytes, unless the name says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellShape {
+    pub layers: usize,
+    pub kv_heads: usize,
+    pub key_size: usize,
+    pub value_size: usize,
+    pub pages: usize,
+    pub page_size: usize,
+    pub dtype: CellDtype,
+}
+
+impl CellShape {
+    /// Elements of one page in one layer.
+    pub fn page_elements(&self) -> usize {
+        self.kv_heads * (self.key_size + self.value_size) * self.page_size
+    }
+
+    /// Bytes of one page in one layer.
+    pub fn layer_page_bytes(&self) -> usize {
+        self.page_elements() * self.dtype.bytes()
+    }
+
+    /// Bytes of one page in all layers.
+    pub fn page_bytes(&self) -> usize {
+        self.layer_page_bytes() * self.layers
+    }
+}
+
+/// The cells of a runtime. Written by the threads of one step, each its own slots.
+pub struct Cells {
+    shape: CellShape,
+    memory: Buffer,
+}
+
+impl Cells {
+    /// Zeroed pages. Errors: `cells_exceed_memory`.
+    pub fn new(shape: CellShape) -> Result<Self> {
+        let bytes = shape.page_bytes().saturating_mul(shape.pages);
+        Ok(Self { shape, memory: Buffer::zeroed(bytes)? })
+    }
+
+    pub fn shape(&self) -> &CellShape {
+        &self.shape
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    pub fn layer(&self, layer: usize) -> LayerCells<'_> {
+        assert!(layer < self.shape.layers, "layer {layer} of {}", self.shape.layers);
+        let offset = layer * self.shape.pages * self.shape.layer_page_bytes();
+        // SAFETY: a layer's pages lie inside the allocation.
+        LayerCells { shape: &self.shape, start: unsafe { self.memory.as_pointer::<u8>().add(offset) } }
+    }
+
+    /// Zeroes one page in every layer. `page < pages`.
+    pub fn clear_page(&mut self, page: usize) {
+        assert!(page < self.shape.pages, "page {page} of {}", self.shape.pages);
+        let bytes = self.shape.layer_page_bytes();
+        for layer in 0..self.shape.layers {
+            let first = (layer * self.shape.pages + page) * bytes;
+            self.memory.as_mut_slice::<u8>()[first..first + bytes].fill(0);
+        }
+    }
+}
+
+/// One layer of the pool.
+#[derive(Clone, Copy)]
+pub struct LayerCells<'a> {
+    shape: &'a CellShape,
+    start: *mut u8,
+}
+
+// SAFETY: an address into `Cells`, which outlives it; writers answer for disjointness (see `store`).
+unsafe impl Send for LayerCells<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for LayerCells<'_> {}
+
+impl<'a> LayerCells<'a> {
+    pub fn shape(&self) -> &'a CellShape {
+        self.shape
+    }
+
+    /// Keys of one head in one page, `[dimension][slot]`: key_size · page_size numbers. `T` is the shape's dtype.
+    #[inline(always)]
+    pub fn keys<T: Plain>(&self, page: usize, head: usize) -> *mut T {
+        debug_assert!(page < self.shape.pages && head < self.shape.kv_heads && size_of::<T>() == self.shape.dtype.bytes());
+        let element = page * self.shape.page_elements() + head * self.shape.key_size * self.shape.page_size;
+        // SAFETY: inside the layer, as asserted.
+        unsafe { self.start.cast::<T>().add(element) }
+    }
+
+    /// Values of one head in one page, `[slot][dimension]`: page_size · value_size numbers. `T` is the shape's dtype.
+    #[inline(always)]
+    pub fn values<T: Plain>(&self, page: usize, head: usize) -> *mut T {
+        debug_assert!(page < self.shape.pages && head < self.shape.kv_heads && size_of::<T>() == self.shape.dtype.bytes());
+        let keys = self.shape.kv_heads * self.shape.key_size * self.shape.page_size;
+        let element = page * self.shape.page_elements() + keys + head * self.shape.value_size * self.shape.page_size;
+        // SAFETY: inside the layer, as asserted.
+        unsafe { self.start.cast::<T>().add(element) }
+    }
+
+    /// Writes the rotated key and the value of one head of one cell. `slot = page · page_size + offset`.
+    ///
+    /// # Safety
+    /// No other thread reads or writes this slot meanwhile, and the pool lives.
+    pub unsafe fn store(&self, slot: usize, head: usize, key: &[f32], value: &[f32]) {
+        match self.shape.dtype {
+            // SAFETY: the caller's promise.
+            CellDtype::F32 => unsafe { self.store_as::<f32>(slot, head, key, value) },
+            // SAFETY: the caller's promise.
+            CellDtype::F16 => unsafe { self.store_as::<f16>(slot, head, key, value) },
+        }
+    }
+
+    unsafe fn store_as<T: CellNumber>(&self, slot: usize, head: usize, key: &[f32], value: &[f32]) {
+        let CellShape { pages, page_size, kv_heads, key_size, value_size, .. } = *self.shape;
+        assert!(slot < pages * page_size && head < kv_heads && key.len() == key_size && value.len() == value_size);
+        let (page, offset) = (slot / page_size, slot % page_size);
+        let (keys, values) = (self.keys::<T>(page, head), self.values::<T>(page, head));
+        for (dimension, number) in key.iter().enumerate() {
+            // SAFETY: dimension < key_size and offset < page_size; the slot is ours (caller).
+            unsafe { *keys.add(dimension * page_size + offset) = T::from_f32(*number) };
+        }
+        for (dimension, number) in value.iter().enumerate() {
+            // SAFETY: offset < page_size and dimension < value_size; the slot is ours (caller).
+            unsafe { *values.add(offset * value_size + dimension) = T::from_f32(*number) };
+        }
+    }
+}

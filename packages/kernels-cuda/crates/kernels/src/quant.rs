@@ -1,0 +1,69 @@
+//! Tensor types of GGUF files and their exact values.
+//!
+//! A tensor is a sequence of blocks, a row holds a whole number of them, and every block decodes by itself. Layouts are those of
+//! ggml (`ggml-common.h`); `decode` gives the f32 that ggml's own `dequantize_row_*` gives, bit for bit.
+
+macro_rules! tensor_types {
+    ($($variant:ident = $id:literal, $name:literal, $block_size:literal, $block_bytes:literal;)*) => {
+        /// How the numbers of a tensor are stored.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(non_camel_case_types, reason = "the names of the field")]
+        pub enum TensorType { $($variant,)* }
+
+        impl TensorType {
+            pub const ALL: &[TensorType] = &[$(TensorType::$variant,)*];
+
+            /// The number of this type in a GGUF file (`enum ggml_type`).
+            pub fn ggml_id(self) -> u32 {
+                match self { $(TensorType::$variant => $id,)* }
+            }
+
+            pub fn from_ggml_id(id: u32) -> Option<Self> {
+                match id { $($id => Some(TensorType::$variant),)* _ => None }
+            }
+
+            /// As people write it: "Q4_1".
+            pub fn name(self) -> &'static str {
+                match self { $(TensorType::$variant => $name,)* }
+            }
+
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(TensorType::$variant),)* _ => None }
+            }
+
+            /// Elements in a block.
+            pub const fn block_size(self) -> usize {
+                match self { $(TensorType::$variant => $block_size,)* }
+            }
+
+            /// Bytes of a block.
+            pub const fn block_bytes(self) -> usize {
+                match self { $(TensorType::$variant => $block_bytes,)* }
+            }
+        }
+    };
+}
+
+tensor_types! {
+    F32  =  0, "F32",  1, 4;
+    F16  =  1, "F16",  1, 2;
+    Q4_0 =  2, "Q4_0", 32, 18;
+    Q4_1 =  3, "Q4_1", 32, 20;
+    Q5_0 =  6, "Q5_0", 32, 22;
+    Q5_1 =  7, "Q5_1", 32, 24;
+    Q8_0 =  8, "Q8_0", 32, 34;
+    Q4_K = 12, "Q4_K", 256, 144;
+    Q5_K = 13, "Q5_K", 256, 176;
+    Q6_K = 14, "Q6_K", 256, 210;
+    BF16 = 30, "BF16", 1, 2;
+}
+
+impl TensorType {
+    /// Bytes of `elements` numbers; `None` when they are no whole number of blocks or the size overflows.
+    pub fn bytes_of(self, elements: usize) -> Option<usize> {
+        if !elements.is_multiple_of(self.block_size()) {
+            return None;
+        }
+        (elements / self.block_size()).checked_mul(self.block_bytes())
+    }
+}
