@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Plain};
 use crate::cells::LayerCells;
 use crate::error::Result;
 use crate::pool::Pool;
@@ -70,11 +70,8 @@ pub enum Format {
     F32,
     /// `codes`: f16 `[panel][column][16 rows]`.
     F16,
-    /// `codes`: u8 `[panel][block of 32][8 groups][16 rows][4 columns]`, value = scale · code + minimum;
-    /// `scales`, `minima`: f32 `[panel][block of 32][16 rows]`. Q4_0, Q5_0 and Q8_0 have minimum = −offset · scale.
-    Bytes32,
-    /// As `Bytes32` with scales and minima per 16 columns: `[panel][block of 16][16 rows]` (Q6_K).
-    Bytes16,
+    /// `codes`: bytes as `panel.rs` lays them out for this type, as many bits a weight as the file has, scales among them.
+    Packed(TensorType),
 }
 
 /// A weight matrix, packed once at load for the level that made it.
@@ -83,8 +80,6 @@ pub struct Matrix {
     pub columns: usize,
     pub format: Format,
     pub codes: Buffer,
-    pub scales: Buffer,
-    pub minima: Buffer,
 }
 
 impl Matrix {
@@ -93,7 +88,7 @@ impl Matrix {
     }
 
     pub fn bytes(&self) -> usize {
-        self.codes.bytes() + self.scales.bytes() + self.minima.bytes()
+        self.codes.bytes()
     }
 }
 
@@ -103,20 +98,33 @@ pub struct ActivationRow<'a> {
     pub values: &'a mut [f32],
     /// `columns` codes: value ≈ code · scale of its block.
     pub codes: &'a mut [i8],
-    /// One for each block of 32.
-    pub scales: &'a mut [f32],
-    /// Sum of the codes of each half block (16 columns): two for each block of 32.
-    pub sums: &'a mut [i32],
+    /// One for each block of 32 columns.
+    pub blocks: &'a mut [ActivationBlock],
 }
 
-/// Rows `0 … rows` of activations, row-major; strides are `columns`, `columns / 32` and `columns / 16`.
+/// What a product needs to know of 32 codes besides the codes: 16 bytes that lie together, since they are read together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct ActivationBlock {
+    /// value ≈ code · scale.
+    pub scale: f32,
+    /// scale · sum, rounded once: what a weight's minimum is multiplied by.
+    pub weighted_sum: f32,
+    /// Sum of the 32 codes.
+    pub sum: i32,
+    /// Sum of the first 16 codes, for weights with a scale for every 16 columns.
+    pub first_half_sum: i32,
+}
+
+impl Plain for ActivationBlock {}
+
+/// Rows `0 … rows` of activations, row-major; strides are `columns` and `columns / 32`.
 pub struct Activations<'a> {
     pub rows: usize,
     pub columns: usize,
     pub values: &'a [f32],
     pub codes: &'a [i8],
-    pub scales: &'a [f32],
-    pub sums: &'a [i32],
+    pub blocks: &'a [ActivationBlock],
 }
 
 /// Where a product goes: `out[row * stride + output]`, output = row of the matrix.
@@ -193,7 +201,7 @@ pub trait Kernels: Send + Sync {
     /// One row of a packed matrix as f32: an embedding.
     fn unpack_row(&self, matrix: &Matrix, row: usize, out: &mut [f32]);
 
-    /// Which slices of [`ActivationRow`] a product with this format reads: values, or codes with scales and sums.
+    /// Which slices of [`ActivationRow`] a product with this format reads: values, or codes with their blocks.
     fn wants_codes(&self, format: Format) -> bool;
 
     /// Fills the row from `x`: values and codes as wanted (those slices that are not empty).

@@ -11,6 +11,8 @@ pub mod rotary;
 pub use buffer::Buffer;
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};
 pub use error::{Code, Error, Kind, Result};
-pub use level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix};
+pub use level::{
+    ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix,
+};
 pub use pool::Pool;
 pub use rotary::{Pairs, Rotary};
