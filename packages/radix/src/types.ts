@@ -36,16 +36,61 @@ export interface MatchSpan<V> {
   value: V | null;
 }
 
+/** The next unit of a path and of the branch that it left: the event in front of a cell (null: none), and the cell's token. */
+export interface PathUnit {
+  event: string | null;
+  token: number;
+}
+
+/** Where a path left what the tree knows, and what stood there: for a path that missed, the reason. */
+export interface Difference {
+  /** The first cell that differs, counted from the root. */
+  cell: number;
+  /** What the tree has there; of several branches the one that was used last. */
+  known: PathUnit;
+  /** What the path has there. */
+  asked: PathUnit;
+}
+
+export type MatchEnd = "whole" | "token_differs" | "event_differs" | "unknown";
+
 /**
  * A match. It was taken together with a lease on all of it: neither its nodes nor its values go away until `release`.
  * Its handles in `spans` belong to the lease; do not release them one by one.
  */
 export interface MatchLease<V> {
-  /** Cells of the path that the tree knows (holes included). */
+  /** Cells of the path that the tree knows (holes included), counted from the root. */
   readonly length: number;
+  /** The cells [start, length) in order. A match starts at 0, the lease of an insertion where the insertion began. */
   readonly spans: readonly MatchSpan<V>[];
+  /** First cell of the lease. */
+  readonly start: number;
   /** Why the match ended where it did: the whole path was found, or what differed there, or nothing is known behind it. */
-  readonly end: "whole" | "token_differs" | "event_differs" | "unknown";
+  readonly end: MatchEnd;
+  /** Present where a token or an event differed. */
+  readonly difference: Difference | null;
   /** Idempotent. */
   release(): void;
+}
+
+/** What the tree holds now. Cells of a hole have no value. */
+export interface TreeStats {
+  namespaces: number;
+  nodes: number;
+  holes: number;
+  cells: number;
+  holeCells: number;
+  leases: number;
+  /** Nodes that could be evicted now. */
+  candidates: number;
+}
+
+/** Bounds of a tree. Reaching one is an error of kind `capacity`. */
+export interface TreeLimits {
+  nodesMax: number;
+  namespacesMax: number;
+  /** Cells of one path. */
+  pathCellsMax: number;
+  /** UTF-16 units of one event key. */
+  eventKeyLengthMax: number;
 }
