@@ -1,1 +1,11 @@
+export { DIRECTIVE_ERROR_CODES, DirectiveError, type DirectiveErrorCode, type ErrorKind } from "./errors.ts";
+export { bornCellsOf } from "./event.ts";
+export { fold, type FoldOptions } from "./fold.ts";
+export { boundarySchema, partSchema, targetSchema } from "./grammar.ts";
+export { LIMITS } from "./limits.ts";
+export type { CompactOperation, HideOperation, Lowered, Operation } from "./operations.ts";
+export { parseDirectives, type ParseOptions } from "./parse.ts";
+export { defineVerb, Registry, type Verb } from "./registry.ts";
+export type { LowerContext } from "./resolve.ts";
 export type * from "./types.ts";
+export { standardRegistry, standardVerbs } from "./verbs/index.ts";

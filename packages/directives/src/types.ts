@@ -1,7 +1,7 @@
 /** Half-open, [start, end). */
 export type Range = readonly [start: number, end: number];
 
-/** A boundary of the log, WIRE 3: after message i, or before token n. Absent in a directive: the end of the log. */
+/** A boundary of the log: after message i, or before token n. Absent in a directive: the end of the log. */
 export type Boundary = { message: number } | { token: number };
 
 export type Part = "content" | "thinking" | "tool_calls" | "tool_result";
@@ -10,6 +10,20 @@ export type Target =
   | { messages: number[]; part?: Part | undefined }
   | { tokens: [number, number] }
   | { text: { message: number; exact: string; occurrence?: number | undefined } };
+
+/**
+ * One directive as the grammar's tree holds it: the JSON object of the request. Which further fields there are is the verb's own
+ * business. `source` and `param` are never read from a request: a dialect sets them, so that report and errors name the field that
+ * the client wrote.
+ */
+export interface Directive {
+  op: string;
+  at?: Boundary | undefined;
+  target?: Target | undefined;
+  source?: string | undefined;
+  param?: string | undefined;
+  [field: string]: unknown;
+}
 
 /** The log of one request, as far as directives need to know it. Token numbers count from 0. */
 export interface Log {
@@ -20,12 +34,16 @@ export interface Log {
   chat?: ChatLog | undefined;
   /** Birth, intermediate and final positions must lie below it. */
   contextLength: number;
+  /** Tokens of a replacement that was given as text: alone, without BOS, control tokens as text. */
+  tokenize?: ((text: string) => ArrayLike<number>) | undefined;
 }
 
 export interface ChatLog {
   messages: number;
   /** Message of each token, never falling; the generation header belongs to `messages`. */
   owners: Int32Array;
+  /** Role of each message; verbs that count turns need it. */
+  roles?: readonly string[] | undefined;
   /** Token ranges that lie wholly inside a part of a message; empty where it has none. */
   part?: ((message: number, part: Part) => readonly Range[]) | undefined;
   /** Token ranges that lie wholly inside the n-th occurrence (from 1) of a text in a message; null where it does not occur. */
@@ -65,7 +83,7 @@ export interface CanonicalEvent {
   at: number;
   /** First cell born after it: an inserted cell, or the cell of token `at`. */
   cell: number;
-  /** Canonical encoding of the effect. */
+  /** Canonical encoding of the effect. The tokens of inserted cells are not in it: they follow it on the path. */
   key: string;
   /** Cells newly hidden. */
   hidden: readonly Range[];
@@ -90,6 +108,8 @@ export interface Fold {
   visible: number;
   /** Stages of the log: 1 + boundaries that carry an event. */
   stages: number;
+  /** Cell of the last log token, as first computed: its row gives the first generated token where no header follows. −1: empty log. */
+  lastCell: number;
   /** One for each directive, in the order given. */
   outcomes: readonly Outcome[];
 }

@@ -1,0 +1,19 @@
+import { z } from "zod";
+import { boundarySchema, targetSchema } from "../grammar.ts";
+import { defineVerb } from "../registry.ts";
+
+export const drop = defineVerb({
+  name: "drop",
+  schema: z.strictObject({ op: z.literal("drop"), target: targetSchema, at: boundarySchema.optional() }),
+  documentation:
+    "Hides the target from every query behind the boundary. Nothing moves: the cells that remain keep their positions, and what was computed while the target was visible keeps what it saw.",
+  lower(context, args) {
+    const at = context.boundary(args.at);
+    const ranges = context.ranges(args.target, at);
+    if ("tokens" in args.target && args.target.tokens[0] === args.target.tokens[1]) {
+      context.fail("target_invalid", "target.tokens", `A drop needs at least one token; got the empty range ${JSON.stringify(args.target.tokens)}.`);
+    }
+    if (ranges.length === 0) return { at, ranges, operations: [], reason: "no_whole_token" };
+    return { at, ranges, operations: [{ kind: "hide", at, ranges }] };
+  },
+});

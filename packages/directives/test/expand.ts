@@ -1,0 +1,33 @@
+import type { Fold } from "../src/types.ts";
+import type { NaiveProgram } from "./naive-fold.ts";
+
+/** A fold spelled out cell by cell, in the terms of the naive one. */
+export function expand(fold: Fold): Pick<NaiveProgram, "tokens" | "birthPositions" | "visible"> & { reads: string[] } {
+  const birthPositions: number[] = [];
+  const reads: string[] = [];
+  for (const birth of fold.births) {
+    const seen = birth.view.flatMap((span) => Array.from({ length: span.length }, (_, i) => `${span.cell + i}@${span.birth + i + span.shift}`));
+    for (let i = 0; i < birth.length; i++) {
+      if (birth.cell + i !== birthPositions.length) throw new Error(`births leave out or repeat cell ${birthPositions.length}`);
+      birthPositions.push(birth.position + i);
+      seen.push(`${birth.cell + i}@${birth.position + i}`);
+      reads.push(seen.join(" "));
+    }
+  }
+  const open = fold.births[fold.births.length - 1]!;
+  const visible = open.view.flatMap((span) => Array.from({ length: span.length }, (_, i) => ({ cell: span.cell + i, position: span.birth + i + span.shift })));
+  for (let i = 0; i < open.length; i++) visible.push({ cell: open.cell + i, position: open.position + i });
+  return { tokens: [...fold.tokens], birthPositions, visible, reads };
+}
+
+/** The same of a naive program. */
+export function readsOf(program: NaiveProgram): string[] {
+  return program.mask.map((row, cell) => {
+    const stage = program.stagePositions[program.stageOf[cell]!]!;
+    return row
+      .flatMap((seen, other) => (seen ? [{ other, position: stage[other]! }] : []))
+      .sort((a, b) => a.position - b.position)
+      .map(({ other, position }) => `${other}@${position}`)
+      .join(" ");
+  });
+}
