@@ -144,7 +144,7 @@ function shiftedCells({ before, after, firstCell }: Transition): { cells: Range;
 function hiddenBorn(after: Cells, firstCell: number, born: readonly BornStretch[]): [number, number][] {
   const last = born[born.length - 1];
   if (!last) return [];
-  const kept = after.segments.filter(({ cell }) => cell >= firstCell).sort((a, b) => a.cell - b.cell);
+  const kept = after.segments.filter(({ cell }) => cell >= firstCell).toSorted((a, b) => a.cell - b.cell);
   const gone: [number, number][] = [];
   let done = firstCell;
   for (const { cell, length } of kept) {

@@ -55,7 +55,7 @@ function groupByBoundary(lowered: readonly Lowered[]): Group[] {
       else group.compacts.push({ index, operation });
     }
   });
-  const sorted = [...groups.values()].sort((a, b) => a.at - b.at);
+  const sorted = [...groups.values()].toSorted((a, b) => a.at - b.at);
   for (const group of sorted) group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || a.index - b.index);
   return sorted;
 }

@@ -1,3 +1,4 @@
+export { AKV_FIELDS, readAkv, type AkvOptions } from "./dialects/akv.ts";
 export { DIRECTIVE_ERROR_CODES, DirectiveError, type DirectiveErrorCode, type ErrorKind } from "./errors.ts";
 export { bornCellsOf } from "./event.ts";
 export { fold, type FoldOptions } from "./fold.ts";

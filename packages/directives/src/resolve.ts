@@ -83,7 +83,7 @@ function tokenRange(log: Log, [start, end]: readonly [number, number], at: numbe
 
 function messageRanges(log: Log, target: { messages: number[]; part?: Part | undefined }, fail: Fail): readonly Range[] {
   const chat = log.chat!;
-  const ids = [...new Set(target.messages)].sort((a, b) => a - b);
+  const ids = [...new Set(target.messages)].toSorted((a, b) => a - b);
   if (ids.length === 0) fail("target_invalid", "target.messages", "Expected at least one message id; got an empty list.");
   const last = ids[ids.length - 1]!;
   if (last >= chat.messages) {
@@ -94,7 +94,7 @@ function messageRanges(log: Log, target: { messages: number[]; part?: Part | und
     return mergeRanges(ids.map((id): Range => [firstOwnedFrom(chat.owners, id), firstOwnedFrom(chat.owners, id + 1)]));
   }
   const partOf = chat.part ?? fail("directive_unsupported", "target.part", "This log does not know the parts of its messages; name messages or tokens instead.");
-  return mergeRanges(ids.flatMap((id) => [...partOf(id, part)]));
+  return mergeRanges(ids.flatMap((id) => partOf(id, part)));
 }
 
 function textRanges(log: Log, text: { message: number; exact: string; occurrence?: number | undefined }, fail: Fail): readonly Range[] {
@@ -125,7 +125,7 @@ export function firstOwnedFrom(owners: Int32Array, message: number): number {
 
 /** Ascending, without overlap, touching ranges joined, empty ones left out. */
 export function mergeRanges(ranges: readonly Range[]): readonly Range[] {
-  const sorted = ranges.filter(([start, end]) => end > start).sort((a, b) => a[0] - b[0]);
+  const sorted = ranges.filter(([start, end]) => end > start).toSorted((a, b) => a[0] - b[0]);
   const merged: [number, number][] = [];
   for (const [start, end] of sorted) {
     const last = merged[merged.length - 1];

@@ -26,7 +26,7 @@ export function readsOf(program: NaiveProgram): string[] {
     const stage = program.stagePositions[program.stageOf[cell]!]!;
     return row
       .flatMap((seen, other) => (seen ? [{ other, position: stage[other]! }] : []))
-      .sort((a, b) => a.position - b.position)
+      .toSorted((a, b) => a.position - b.position)
       .map(({ other, position }) => `${other}@${position}`)
       .join(" ");
   });
