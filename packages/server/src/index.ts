@@ -1,1 +1,6 @@
-export {};
+export { createApp, type App, type AppOptions } from "./app.ts";
+export { SERVER_ERROR_CODES, ServerError, type ErrorKind, type ServerErrorCode } from "./errors.ts";
+export { Lifecycle } from "./lifecycle.ts";
+export { DEFAULT_LIMITS, type ServerLimits } from "./limits.ts";
+export type { Service } from "./service.ts";
+export { readTenants } from "./tenants.ts";

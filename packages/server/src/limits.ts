@@ -1,0 +1,35 @@
+/** Every bound of the HTTP layer. What exceeds one is refused by name; nothing grows without end. */
+export interface ServerLimits {
+  /** A request's body. */
+  bodyBytesMax: number;
+  /** Nesting of a request's JSON: deeper values would overflow the stack of whatever walks them. */
+  bodyDepthMax: number;
+  messagesMax: number;
+  toolsMax: number;
+  stopStringsMax: number;
+  stopLengthMax: number;
+  /** Alternatives listed for each token. */
+  alternativesMax: number;
+  /** Requests that may wait or run at once, over all clients. */
+  requestsMax: number;
+  /** A stream that has sent nothing for so long sends a comment. */
+  heartbeatMs: number;
+  /** A client that takes nothing from a full buffer for so long loses its stream, and its pages are free. */
+  stallMsMax: number;
+  /** Entries in an answer of `/v1/cache/tree` and `/v1/cache/pages`. */
+  stateEntriesMax: number;
+}
+
+export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
+  bodyBytesMax: 16 * 1024 * 1024,
+  bodyDepthMax: 128,
+  messagesMax: 4096,
+  toolsMax: 1024,
+  stopStringsMax: 16,
+  stopLengthMax: 1024,
+  alternativesMax: 20,
+  requestsMax: 256,
+  heartbeatMs: 5_000,
+  stallMsMax: 60_000,
+  stateEntriesMax: 1000,
+};

@@ -1,0 +1,28 @@
+import { standardRegistry } from "@palimpsest/directives";
+import type { Service } from "../service.ts";
+
+/** OpenAI's model object with what a client of ours needs to know. `max_model_len` is vLLM's name for the context. */
+export function modelBody(service: Service, id: string): object {
+  const { info } = service;
+  return {
+    id,
+    object: "model",
+    created: service.createdSeconds,
+    owned_by: "palimpsest",
+    root: service.id,
+    context_length: service.contextLength,
+    max_model_len: service.contextLength,
+    cache_dtype: service.cacheDtype,
+    kernels: service.level,
+    capabilities: {
+      /** Verbs that the model can honour by editing the cache. */
+      directives: standardRegistry.list().map((verb) => verb.name),
+      chat: service.chat !== null,
+      completions: true,
+    },
+    architecture: info.architecture,
+    quantization: info.quantization,
+    parameters: info.parameters,
+    vocabulary_size: info.vocabularySize,
+  };
+}

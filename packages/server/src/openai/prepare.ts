@@ -1,0 +1,148 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { AKV_FIELDS, fold as foldLog, parseDirectives, readAkv, type Directive, type Fold, type Log } from "@palimpsest/directives";
+import type { GenerateRequest } from "@palimpsest/engine";
+import { ServerError } from "../errors.ts";
+import type { Service } from "../service.ts";
+import { show } from "./body.ts";
+import { templateRequest } from "./template.ts";
+import type { ChatBody, CompletionBody } from "./schema.ts";
+
+/** The fields whose presence, whatever their value, makes a context request. */
+const CONTEXT_FIELDS = ["directives", ...AKV_FIELDS] as const;
+
+/** A log and its fold, as one request asks for them. */
+export interface Folded {
+  log: Log;
+  fold: Fold;
+  context: boolean;
+}
+
+/** Tokens of a completions prompt. */
+export function promptTokens(service: Service, prompt: CompletionBody["prompt"]): Int32Array {
+  const tokens = typeof prompt === "string" ? service.tokenizer.encode(prompt, true) : promptList(service, prompt);
+  if (tokens.length === 0) throw new ServerError("field_invalid", "prompt: expected at least one token, got an empty prompt", { param: "prompt" });
+  return tokens;
+}
+
+type PromptList = Exclude<CompletionBody["prompt"], string>;
+
+function promptList(service: Service, list: PromptList): Int32Array {
+  const [first] = list;
+  if (typeof first === "string" || Array.isArray(first)) {
+    if (list.length > 1) {
+      throw new ServerError("unsupported", `prompt: ${list.length} prompts in one request are not supported; send one request for each, they run together`, {
+        param: "prompt[1]",
+      });
+    }
+    return typeof first === "string" ? service.tokenizer.encode(first, true) : checkIds(service, first, "prompt[0]");
+  }
+  return checkIds(service, list as readonly number[], "prompt");
+}
+
+/** Ids below the vocabulary's size. Throws with the index of the first one that is not. */
+export function checkIds(service: Service, ids: readonly number[], param: string): Int32Array {
+  const size = service.tokenizer.vocabularySize;
+  const bad = ids.findIndex((id) => id >= size);
+  if (bad !== -1) {
+    throw new ServerError("field_invalid", `${param}[${bad}]: expected a token id below ${size}, got ${ids[bad]}`, { param: `${param}[${bad}]` });
+  }
+  return Int32Array.from(ids);
+}
+
+export function completionLog(service: Service, tokens: Int32Array): Log {
+  return { tokens, header: tokens.length, contextLength: service.contextLength, tokenize: (text) => service.tokenizer.encode(text, false) };
+}
+
+/** Renders a chat by the model's template; the owner of each token comes from the rendering. */
+export function chatLog(service: Service, body: Parameters<typeof templateRequest>[0]): Log {
+  if (service.chat === null) {
+    throw new ServerError("unsupported", "the model file has no chat template; use /v1/completions", { param: "messages" });
+  }
+  const request = templateRequest(body);
+  const { tokens, owners, header, part, text } = service.chat.render(request);
+  if (tokens.length === 0) throw new ServerError("template_failed", "messages: the chat template rendered no token", { param: "messages" });
+  return {
+    tokens,
+    header,
+    chat: { messages: body.messages.length, owners, roles: request.messages.map((message) => message.role), part, text },
+    contextLength: service.contextLength,
+    tokenize: (replacement) => service.tokenizer.encode(replacement, false),
+  };
+}
+
+/** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
+export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Folded {
+  const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
+  if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
+  return { log, fold: foldLog(log, directivesOf(log, raw, compat), { compat }), context };
+}
+
+/** Native directives first, so that their index in the report is that in the request. */
+function directivesOf(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Directive[] {
+  const native = parseDirectives(raw["directives"]);
+  if (log.chat !== undefined) return [...native, ...readAkv(raw, { messages: log.chat.messages, compat })];
+  const field = AKV_FIELDS.find((name) => raw[name] !== undefined && raw[name] !== null);
+  if (field === undefined) return native;
+  throw new ServerError("field_invalid", `${field}: a completions body has no messages; use "directives" in token form`, { param: field });
+}
+
+/** How many tokens may be generated: what was asked, or all there is room for. Throws where not one fits. */
+export function tokensAllowed({ log, fold }: Folded, asked: number): number {
+  const room = log.contextLength - fold.nextPosition;
+  if (asked > 0 && room < 1) throw contextExceeded(log, fold.nextPosition, 1);
+  return Math.min(asked, Math.max(room, 0));
+}
+
+function contextExceeded(log: Log, position: number, more: number): ServerError {
+  const wanted = more === 0 ? "" : ", which leaves no position for a token of the answer";
+  return new ServerError(
+    "context_length_exceeded",
+    `the model's context is ${log.contextLength} tokens and the prompt ends at position ${position}${wanted}; shorten it, or drop parts of it and reposition`,
+    { param: log.chat === undefined ? "prompt" : "messages" },
+  );
+}
+
+type Sampled = Pick<CompletionBody & ChatBody, "temperature" | "top_p" | "top_k" | "min_p" | "seed" | "stop" | "stop_token_ids" | "ignore_eos">;
+
+/** Absent fields have OpenAI's defaults; an absent seed is a new one for each request. */
+export function samplingOf(body: Sampled): GenerateRequest["sampling"] {
+  return {
+    temperature: body.temperature ?? 1,
+    topK: Math.max(body.top_k ?? 0, 0),
+    topP: body.top_p ?? 1,
+    minP: body.min_p ?? 0,
+    seed: typeof body.seed === "number" ? BigInt.asUintN(64, BigInt(body.seed)) : randomBytes(8).readBigUInt64LE(),
+  };
+}
+
+export function stopsOf(body: Sampled): string[] {
+  if (typeof body.stop === "string") return [body.stop];
+  return body.stop ?? [];
+}
+
+export function stopTokensOf(service: Service, body: Sampled): number[] {
+  const own = body.ignore_eos === true ? [] : service.tokenizer.endTokens;
+  return [...own, ...checkIds(service, body.stop_token_ids ?? [], "stop_token_ids")];
+}
+
+export function requireModel(service: Service, model: string | null | undefined): void {
+  if (model === undefined || model === null || model === service.id || service.aliases.includes(model)) return;
+  const names = [service.id, ...service.aliases].join(", ");
+  throw new ServerError("model_not_found", `there is no model ${show(model)} here; loaded is ${names} (the field may be left out)`, { param: "model" });
+}
+
+export function requireStream(body: { stream?: boolean | null | undefined; stream_options?: object | null | undefined }): void {
+  if (body.stream_options && body.stream !== true) {
+    throw new ServerError("field_invalid", 'stream_options: only with "stream": true', { param: "stream_options" });
+  }
+}
+
+export function answerHead(service: Service, prefix: string, object: string): Record<string, unknown> {
+  return {
+    id: `${prefix}-${randomUUID().replaceAll("-", "")}`,
+    object,
+    created: Math.floor(Date.now() / 1000),
+    model: service.id,
+    system_fingerprint: `palimpsest-${service.level}-${service.cacheDtype}`,
+  };
+}

@@ -1,0 +1,41 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { ServerContext } from "../context.ts";
+import { ServerError } from "../errors.ts";
+import { chatReader } from "../openai/chat.ts";
+import { completionReader, type PreparedRequest } from "../openai/completions.ts";
+import { modelBody } from "../openai/models.ts";
+import { planBody } from "../openai/plan.ts";
+import { requireModel } from "../openai/prepare.ts";
+import { respond } from "../openai/respond.ts";
+
+/** OpenAI's endpoints, and the plan of one of their requests. */
+export function openAIRoutes(fastify: FastifyInstance, context: ServerContext): void {
+  const readCompletion = completionReader(context.limits);
+  const readChat = chatReader(context.limits);
+  const prepared = (read: typeof readChat, request: FastifyRequest): PreparedRequest => read(context.lifecycle.require(), request.caller, request.body);
+
+  fastify.post("/v1/completions", (request, reply) => respond(context, request, reply, prepared(readCompletion, request).answer));
+  fastify.post("/v1/chat/completions", (request, reply) => respond(context, request, reply, prepared(readChat, request).answer));
+  fastify.post("/v1/directives/plan", async (request) => {
+    const chat = isChat(request.body);
+    return planBody(context.lifecycle.require(), prepared(chat ? readChat : readCompletion, request));
+  });
+  fastify.get("/v1/models", async () => {
+    const service = context.lifecycle.require();
+    return { object: "list", data: [service.id, ...service.aliases].map((id) => modelBody(service, id)) };
+  });
+  fastify.get("/v1/models/*", async (request) => {
+    const service = context.lifecycle.require();
+    const id = (request.params as { "*": string })["*"];
+    requireModel(service, id);
+    return modelBody(service, id);
+  });
+}
+
+function isChat(body: unknown): boolean {
+  if (typeof body !== "object" || body === null) return false;
+  if ("messages" in body && "prompt" in body) {
+    throw new ServerError("field_invalid", "prompt: a plan is of a chat body (messages) or of a completions body (prompt), not of both", { param: "prompt" });
+  }
+  return !("prompt" in body);
+}

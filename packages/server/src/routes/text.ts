@@ -1,0 +1,45 @@
+import type { FastifyInstance } from "fastify";
+import type { ServerContext } from "../context.ts";
+import { ServerError } from "../errors.ts";
+import { readBody } from "../openai/body.ts";
+import { chatLog, checkIds, requireModel } from "../openai/prepare.ts";
+import { bodySpec, detokenizeSchema, tokenizeSchema } from "../openai/schema.ts";
+import { refuseUnbuiltMessages } from "../openai/unbuilt.ts";
+
+/** `/tokenize` and `/detokenize`: exactly what the other endpoints do with the same text. */
+export function textRoutes(fastify: FastifyInstance, { lifecycle, limits }: ServerContext): void {
+  const tokenizeSpec = bodySpec(tokenizeSchema(limits));
+  const detokenizeSpec = bodySpec(detokenizeSchema);
+
+  fastify.post("/tokenize", async (request) => {
+    const service = lifecycle.require();
+    const { value, warnings } = readBody(tokenizeSpec, request.body, limits.bodyDepthMax);
+    requireModel(service, value.model);
+    const noted = warnings.length > 0 ? { warnings } : {};
+    if (typeof value.prompt === "string" && value.messages) {
+      throw new ServerError("field_invalid", "prompt: give prompt or messages, not both", { param: "prompt" });
+    }
+    if (typeof value.prompt === "string") {
+      const tokens = service.tokenizer.encode(value.prompt, value.add_special_tokens ?? true);
+      return { tokens: Array.from(tokens), count: tokens.length, max_model_len: service.contextLength, ...noted };
+    }
+    if (!value.messages) throw new ServerError("field_missing", "prompt is missing: expected a string, or messages instead", { param: "prompt" });
+    refuseUnbuiltMessages(value.messages);
+    const log = chatLog(service, { ...value, messages: value.messages });
+    return {
+      tokens: Array.from(log.tokens),
+      count: log.tokens.length,
+      owners: Array.from(log.chat?.owners ?? []),
+      max_model_len: service.contextLength,
+      ...noted,
+    };
+  });
+
+  fastify.post("/detokenize", async (request) => {
+    const service = lifecycle.require();
+    const { value, warnings } = readBody(detokenizeSpec, request.body, limits.bodyDepthMax);
+    requireModel(service, value.model);
+    const prompt = service.tokenizer.decode(checkIds(service, value.tokens, "tokens"));
+    return { prompt, count: value.tokens.length, ...(warnings.length > 0 ? { warnings } : {}) };
+  });
+}

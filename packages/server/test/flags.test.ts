@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { parseBytes, parseFlags } from "../src/cli/flags.ts";
+import { SERVE_FLAGS } from "../src/cli/flagset.ts";
+import { editDistance, nearest } from "../src/nearest.ts";
+
+const parse = (...args: string[]) => parseFlags(SERVE_FLAGS, args);
+
+describe("flags of the command line", () => {
+  test("are read with a blank or an equals sign", () => {
+    const { flags, positionals } = parse("--port", "0", "--model=a b.gguf", "--cache-mem=1.5GiB", "--alias", "x", "--alias=y", "file", "--", "--rest");
+    expect(flags.number("port")).toBe(0);
+    expect(flags.text("model")).toBe("a b.gguf");
+    expect(flags.number("cache-mem")).toBe(1.5 * 1024 ** 3);
+    expect(flags.texts("alias")).toEqual(["x", "y"]);
+    expect(flags.number("threads")).toBeUndefined();
+    expect(positionals).toEqual(["file", "--rest"]);
+  });
+
+  test.each([
+    [["--prot", "1"], "unknown flag --prot; the nearest is --port"],
+    [["--cach-mem=1"], "the nearest is --cache-mem"],
+    [["-p", "1"], "unknown flag -p"],
+    [["--port"], "--port needs a value"],
+    [["--port", "80.5"], "--port expected a whole number from 0 to 65535"],
+    [["--port", "-1"], "--port expected a whole number"],
+    [["--port", "70000"], "--port expected a whole number"],
+    [["--port=1", "--port=2"], "--port is given twice"],
+    [["--pages", "0"], "--pages expected a whole number from 1"],
+    [["--cache-mem", "much"], "--cache-mem expected a size such as 512MiB"],
+    [["--cache-mem", "0"], "--cache-mem expected a size"],
+    [["--cache-dtype", "f61"], "expected one of f32, f16, q8_0, got \"f61\"; the nearest is f16"],
+    [["--model="], "--model needs a value"],
+    [["--kernels", "avx"], "--kernels expected one of"],
+  ])("%j is refused by name", (args, message) => {
+    expect(() => parse(...args)).toThrowError(expect.objectContaining({ kind: "invalid", code: "flag_invalid", message: expect.stringContaining(message) as string }) as Error);
+  });
+
+  test.each([
+    ["--cache-dtype", "q8_0"],
+    ["--kernels", "cuda"],
+  ])("%s %s is known and said to be unsupported", (flag, value) => {
+    expect(() => parse(flag, value)).toThrowError(expect.objectContaining({ kind: "unsupported", param: flag }) as Error);
+  });
+
+  test("sizes have binary and decimal units", () => {
+    expect(["2GiB", "2g", "2GB", "512 MiB", "7", "1.5k"].map(parseBytes)).toEqual([2 ** 31, 2 ** 31, 2e9, 2 ** 29, 7, 1536]);
+    expect(["", "GiB", "-1", "1e3", "1 2"].map(parseBytes)).toEqual([null, null, null, null, null]);
+  });
+});
+
+describe("the nearest name", () => {
+  test("counts insertions, deletions, substitutions and swaps as one", () => {
+    expect(editDistance("port", "prot")).toBe(1);
+    expect(editDistance("", "abc")).toBe(3);
+    expect(editDistance("kitten", "sitting")).toBe(3);
+    expect(editDistance("same", "same")).toBe(0);
+  });
+
+  test("is none when all are farther than the limit", () => {
+    expect(nearest("frobnicate", ["port", "host"], 2)).toBeNull();
+    expect(nearest("hots", ["port", "host"], 2)).toBe("host");
+  });
+});
