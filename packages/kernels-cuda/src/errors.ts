@@ -7,6 +7,7 @@ export const KERNEL_ERROR_CODES = {
   argument_invalid: "invalid",
   model_file_damaged: "data",
   model_file_unreadable: "data",
+  model_format_unsupported: "unsupported",
   architecture_unsupported: "unsupported",
   tensor_type_unsupported: "unsupported",
   rotary_unsupported: "unsupported",

@@ -38,6 +38,7 @@ codes! {
     ArgumentInvalid = "argument_invalid": Invalid,
     ModelFileDamaged = "model_file_damaged": Data,
     ModelFileUnreadable = "model_file_unreadable": Data,
+    ModelFormatUnsupported = "model_format_unsupported": Unsupported,
     ArchitectureUnsupported = "architecture_unsupported": Unsupported,
     TensorTypeUnsupported = "tensor_type_unsupported": Unsupported,
     RotaryUnsupported = "rotary_unsupported": Unsupported,
@@ -61,11 +62,19 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: None }
+        Self {
+            code,
+            message: message.into(),
+            param: None,
+        }
     }
 
     pub fn at(code: Code, param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: Some(param.into()) }
+        Self {
+            code,
+            message: message.into(),
+            param: Some(param.into()),
+        }
     }
 }
 

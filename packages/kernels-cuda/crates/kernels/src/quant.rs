@@ -3,6 +3,11 @@
 //! A tensor is a sequence of blocks, a row holds a whole number of them, and every block decodes by itself. Layouts are those of
 //! ggml (`ggml-common.h`); `decode` gives the f32 that ggml's own `dequantize_row_*` gives, bit for bit.
 
+mod decode;
+mod encode;
+
+use crate::error::{Code, Error, Result};
+
 macro_rules! tensor_types {
     ($($variant:ident = $id:literal, $name:literal, $block_size:literal, $block_bytes:literal;)*) => {
         /// How the numbers of a tensor are stored.
@@ -65,5 +70,54 @@ impl TensorType {
             return None;
         }
         (elements / self.block_size()).checked_mul(self.block_bytes())
+    }
+}
+
+/// Decodes whole blocks: `bytes` holds exactly the `out.len()` numbers.
+///
+/// Errors: `argument_invalid` when `out` is no whole number of blocks or `bytes` is not exactly as long as they are.
+pub fn decode(tensor_type: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<()> {
+    check_lengths(tensor_type, bytes.len(), out.len())?;
+    decode::blocks(tensor_type, bytes, out);
+    Ok(())
+}
+
+/// Encodes whole blocks, each by the plain rule of its type: nearest levels between the extremes of the block, no search for scales
+/// that fit better. `bytes` is filled exactly.
+///
+/// Errors: `argument_invalid` as for [`decode`], and when a number is not finite.
+pub fn encode(tensor_type: TensorType, values: &[f32], bytes: &mut [u8]) -> Result<()> {
+    check_lengths(tensor_type, bytes.len(), values.len())?;
+    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        return Err(Error::at(
+            Code::ArgumentInvalid,
+            "values",
+            format!("number {at} is {}, which no tensor holds", values[at]),
+        ));
+    }
+    encode::blocks(tensor_type, values, bytes);
+    Ok(())
+}
+
+fn check_lengths(tensor_type: TensorType, bytes: usize, elements: usize) -> Result<()> {
+    match tensor_type.bytes_of(elements) {
+        Some(expected) if expected == bytes => Ok(()),
+        Some(expected) => Err(Error::at(
+            Code::ArgumentInvalid,
+            "bytes",
+            format!(
+                "{elements} numbers of {} are {expected} bytes, {bytes} came",
+                tensor_type.name()
+            ),
+        )),
+        None => Err(Error::at(
+            Code::ArgumentInvalid,
+            "elements",
+            format!(
+                "{elements} numbers are no whole number of {} blocks of {}",
+                tensor_type.name(),
+                tensor_type.block_size()
+            ),
+        )),
     }
 }
