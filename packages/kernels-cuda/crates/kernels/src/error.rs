@@ -62,19 +62,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            param: None,
-        }
+        Self { code, message: message.into(), param: None }
     }
 
     pub fn at(code: Code, param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            param: Some(param.into()),
-        }
+        Self { code, message: message.into(), param: Some(param.into()) }
     }
 }
 

@@ -89,11 +89,7 @@ pub fn decode(tensor_type: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<
 pub fn encode(tensor_type: TensorType, values: &[f32], bytes: &mut [u8]) -> Result<()> {
     check_lengths(tensor_type, bytes.len(), values.len())?;
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-        return Err(Error::at(
-            Code::ArgumentInvalid,
-            "values",
-            format!("number {at} is {}, which no tensor holds", values[at]),
-        ));
+        return Err(Error::at(Code::ArgumentInvalid, "values", format!("number {at} is {}, which no tensor holds", values[at])));
     }
     encode::blocks(tensor_type, values, bytes);
     Ok(())
@@ -105,19 +101,12 @@ fn check_lengths(tensor_type: TensorType, bytes: usize, elements: usize) -> Resu
         Some(expected) => Err(Error::at(
             Code::ArgumentInvalid,
             "bytes",
-            format!(
-                "{elements} numbers of {} are {expected} bytes, {bytes} came",
-                tensor_type.name()
-            ),
+            format!("{elements} numbers of {} are {expected} bytes, {bytes} came", tensor_type.name()),
         )),
         None => Err(Error::at(
             Code::ArgumentInvalid,
             "elements",
-            format!(
-                "{elements} numbers are no whole number of {} blocks of {}",
-                tensor_type.name(),
-                tensor_type.block_size()
-            ),
+            format!("{elements} numbers are no whole number of {} blocks of {}", tensor_type.name(), tensor_type.block_size()),
         )),
     }
 }

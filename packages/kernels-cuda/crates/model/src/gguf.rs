@@ -80,36 +80,21 @@ impl GgufFile {
     /// Errors: `model_file_unreadable` (the path cannot be opened or mapped), `model_file_damaged` (what is wrong, and where),
     /// `model_format_unsupported` (another version, big-endian), `tensor_type_unsupported` (which tensor).
     pub fn open(path: &Path) -> Result<Self> {
-        let unreadable = |cause: std::io::Error| {
-            Error::at(
-                Code::ModelFileUnreadable,
-                "path",
-                format!("{} cannot be read: {cause}", path.display()),
-            )
-        };
+        let unreadable =
+            |cause: std::io::Error| Error::at(Code::ModelFileUnreadable, "path", format!("{} cannot be read: {cause}", path.display()));
         let file = File::open(path).map_err(unreadable)?;
         if !file.metadata().map_err(unreadable)?.is_file() {
-            return Err(Error::at(
-                Code::ModelFileUnreadable,
-                "path",
-                format!("{} is not a file", path.display()),
-            ));
+            return Err(Error::at(Code::ModelFileUnreadable, "path", format!("{} is not a file", path.display())));
         }
         // SAFETY: the map is private to this value and only read. Rust asks that nobody changes the bytes meanwhile; a model file
         // that is written to while a server runs on it is outside what any reader of mapped weights can defend.
         let map = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
-        Ok(Self {
-            header: Header::parse(&map)?,
-            source: Source::Mapped(map),
-        })
+        Ok(Self { header: Header::parse(&map)?, source: Source::Mapped(map) })
     }
 
     /// The same for bytes in memory. Errors: as for `open`, without `model_file_unreadable`.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        Ok(Self {
-            header: Header::parse(&bytes)?,
-            source: Source::Owned(bytes),
-        })
+        Ok(Self { header: Header::parse(&bytes)?, source: Source::Owned(bytes) })
     }
 
     pub fn header(&self) -> &Header {
@@ -131,13 +116,7 @@ impl GgufFile {
 
     /// The tensor of this name. Errors: `model_file_damaged` that names it.
     pub fn required_tensor(&self, name: &str) -> Result<&TensorInfo> {
-        self.tensor(name).ok_or_else(|| {
-            Error::at(
-                Code::ModelFileDamaged,
-                name,
-                format!("tensor {name} is missing"),
-            )
-        })
+        self.tensor(name).ok_or_else(|| Error::at(Code::ModelFileDamaged, name, format!("tensor {name} is missing")))
     }
 
     /// The encoded bytes of a tensor of this file.

@@ -26,13 +26,7 @@ pub struct Program<'a> {
 /// Logits of the wanted rows of a program, `wanted.len() · vocabulary_size`, row after row.
 ///
 /// Errors: `argument_invalid` that names the array, when lengths, ids, positions or masks do not fit each other.
-pub fn replay(
-    file: &GgufFile,
-    config: &Config,
-    program: &Program,
-    wanted: &[usize],
-    threads: usize,
-) -> Result<Vec<f32>> {
+pub fn replay(file: &GgufFile, config: &Config, program: &Program, wanted: &[usize], threads: usize) -> Result<Vec<f32>> {
     let _ = (file, config, program, wanted, threads);
     unimplemented!()
 }

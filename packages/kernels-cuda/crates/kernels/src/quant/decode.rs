@@ -6,15 +6,9 @@ use half::{bf16, f16};
 /// `bytes` and `out` hold the same whole number of blocks (checked by the caller).
 pub(super) fn blocks(tensor_type: TensorType, bytes: &[u8], out: &mut [f32]) {
     match tensor_type {
-        TensorType::F32 => {
-            each::<4, 1>(bytes, out, |block, out| out[0] = f32::from_le_bytes(*block))
-        }
-        TensorType::F16 => each::<2, 1>(bytes, out, |block, out| {
-            out[0] = f16::from_le_bytes(*block).to_f32()
-        }),
-        TensorType::BF16 => each::<2, 1>(bytes, out, |block, out| {
-            out[0] = bf16::from_le_bytes(*block).to_f32()
-        }),
+        TensorType::F32 => each::<4, 1>(bytes, out, |block, out| out[0] = f32::from_le_bytes(*block)),
+        TensorType::F16 => each::<2, 1>(bytes, out, |block, out| out[0] = f16::from_le_bytes(*block).to_f32()),
+        TensorType::BF16 => each::<2, 1>(bytes, out, |block, out| out[0] = bf16::from_le_bytes(*block).to_f32()),
         TensorType::Q4_0 => each(bytes, out, q4_0),
         TensorType::Q4_1 => each(bytes, out, q4_1),
         TensorType::Q5_0 => each(bytes, out, q5_0),
@@ -27,17 +21,10 @@ pub(super) fn blocks(tensor_type: TensorType, bytes: &[u8], out: &mut [f32]) {
 }
 
 /// Calls `block` for each block of `BYTES` bytes and its `SIZE` numbers.
-fn each<const BYTES: usize, const SIZE: usize>(
-    bytes: &[u8],
-    out: &mut [f32],
-    block: impl Fn(&[u8; BYTES], &mut [f32; SIZE]),
-) {
+fn each<const BYTES: usize, const SIZE: usize>(bytes: &[u8], out: &mut [f32], block: impl Fn(&[u8; BYTES], &mut [f32; SIZE])) {
     let (bytes, bytes_left) = bytes.as_chunks::<BYTES>();
     let (out, out_left) = out.as_chunks_mut::<SIZE>();
-    assert!(
-        bytes_left.is_empty() && out_left.is_empty() && bytes.len() == out.len(),
-        "whole blocks, as many in as out"
-    );
+    assert!(bytes_left.is_empty() && out_left.is_empty() && bytes.len() == out.len(), "whole blocks, as many in as out");
     for (bytes, out) in bytes.iter().zip(out) {
         block(bytes, out);
     }
@@ -110,10 +97,7 @@ pub(super) fn scale_and_minimum(packed: &[u8], j: usize) -> (u8, u8) {
     if j < 4 {
         (packed[j] & 63, packed[j + 4] & 63)
     } else {
-        (
-            packed[j + 4] & 15 | packed[j - 4] >> 6 << 4,
-            packed[j + 4] >> 4 | packed[j] >> 6 << 4,
-        )
+        (packed[j + 4] & 15 | packed[j - 4] >> 6 << 4, packed[j + 4] >> 4 | packed[j] >> 6 << 4)
     }
 }
 

@@ -50,29 +50,17 @@ impl Header {
         for index in 0..tensor_count {
             let tensor = read_tensor(&mut reader, alignment)?;
             if tensor_index.insert(tensor.name.clone(), index).is_some() {
-                return Err(damaged(
-                    &tensor.name,
-                    format!("tensor {} stands twice in the list", tensor.name),
-                ));
+                return Err(damaged(&tensor.name, format!("tensor {} stands twice in the list", tensor.name)));
             }
             tensors.push(tensor);
         }
         let data_start = reader.at().next_multiple_of(alignment);
         place_tensors(&mut tensors, data_start, file.len())?;
-        Ok(Self {
-            version,
-            alignment,
-            data_start,
-            tensors,
-            tensor_index,
-            metadata,
-        })
+        Ok(Self { version, alignment, data_start, tensors, tensor_index, metadata })
     }
 
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensor_index
-            .get(name)
-            .map(|&index| &self.tensors[index])
+        self.tensor_index.get(name).map(|&index| &self.tensors[index])
     }
 
     pub fn value(&self, key: &str) -> Option<&Value> {
@@ -86,21 +74,11 @@ impl Header {
 
     /// A count, size or id. Errors: `model_file_damaged` when the key holds something else, or more than `usize` does.
     pub fn size(&self, key: &str) -> Result<Option<usize>> {
-        typed(
-            key,
-            self.value(key),
-            "a whole number of at least 0",
-            |value| value.as_u64()?.try_into().ok(),
-        )
+        typed(key, self.value(key), "a whole number of at least 0", |value| value.as_u64()?.try_into().ok())
     }
 
     pub fn float(&self, key: &str) -> Result<Option<f64>> {
-        let float = typed(
-            key,
-            self.value(key),
-            "a floating point number",
-            Value::as_f64,
-        )?;
+        let float = typed(key, self.value(key), "a floating point number", Value::as_f64)?;
         match float {
             Some(value) if !value.is_finite() => Err(damaged(key, format!("{key} is {value}"))),
             other => Ok(other),
@@ -120,9 +98,7 @@ impl Header {
     }
 
     pub fn strings(&self, key: &str) -> Result<Option<&[String]>> {
-        typed(key, self.value(key), "an array of strings", |value| {
-            value.as_array()?.as_strings()
-        })
+        typed(key, self.value(key), "an array of strings", |value| value.as_array()?.as_strings())
     }
 
     /// The error for a key that must be there.
@@ -134,23 +110,14 @@ impl Header {
 fn read_version(reader: &mut Reader) -> Result<u32> {
     let magic = reader.take("magic", MAGIC.len() as u64)?;
     if magic != MAGIC {
-        return Err(damaged(
-            "magic",
-            format!("not a GGUF file: it begins with {magic:02x?}, expected \"GGUF\""),
-        ));
+        return Err(damaged("magic", format!("not a GGUF file: it begins with {magic:02x?}, expected \"GGUF\"")));
     }
     match reader.u32("version")? {
         version @ 2..=3 => Ok(version),
-        other if matches!(other.swap_bytes(), 1..=3) => Err(Error::at(
-            Code::ModelFormatUnsupported,
-            "version",
-            "big-endian GGUF files are not read, convert it to little-endian",
-        )),
-        other => Err(Error::at(
-            Code::ModelFormatUnsupported,
-            "version",
-            format!("GGUF version {other} is not read, versions 2 and 3 are"),
-        )),
+        other if matches!(other.swap_bytes(), 1..=3) => {
+            Err(Error::at(Code::ModelFormatUnsupported, "version", "big-endian GGUF files are not read, convert it to little-endian"))
+        }
+        other => Err(Error::at(Code::ModelFormatUnsupported, "version", format!("GGUF version {other} is not read, versions 2 and 3 are"))),
     }
 }
 
@@ -158,13 +125,7 @@ fn read_version(reader: &mut Reader) -> Result<u32> {
 fn read_count(reader: &mut Reader, what: &str, bytes_min: usize) -> Result<usize> {
     let count = reader.u64(what)?;
     if count > (reader.left() / bytes_min) as u64 {
-        return Err(damaged(
-            what,
-            format!(
-                "{what} is {count}, more than {} bytes can hold",
-                reader.left()
-            ),
-        ));
+        return Err(damaged(what, format!("{what} is {count}, more than {} bytes can hold", reader.left())));
     }
     Ok(count as usize)
 }
@@ -174,17 +135,12 @@ fn read_alignment(value: Option<&Value>) -> Result<usize> {
         return Ok(ALIGNMENT_DEFAULT);
     };
     match value {
-        Value::U32(alignment)
-            if alignment.is_power_of_two()
-                && (8..=ALIGNMENT_MAX).contains(&(*alignment as usize)) =>
-        {
+        Value::U32(alignment) if alignment.is_power_of_two() && (8..=ALIGNMENT_MAX).contains(&(*alignment as usize)) => {
             Ok(*alignment as usize)
         }
         other => Err(damaged(
             ALIGNMENT_KEY,
-            format!(
-                "{ALIGNMENT_KEY} is {other:?}, expected a u32 that is a power of two between 8 and {ALIGNMENT_MAX}"
-            ),
+            format!("{ALIGNMENT_KEY} is {other:?}, expected a u32 that is a power of two between 8 and {ALIGNMENT_MAX}"),
         )),
     }
 }
@@ -194,10 +150,7 @@ fn read_tensor(reader: &mut Reader, alignment: usize) -> Result<TensorInfo> {
     let name = reader.string("a tensor's name", TENSOR_NAME_BYTES_MAX)?;
     let dimensions = reader.u32(name)? as usize;
     if !(1..=DIMENSIONS_MAX).contains(&dimensions) {
-        return Err(damaged(
-            name,
-            format!("tensor {name} has {dimensions} dimensions, expected 1 to {DIMENSIONS_MAX}"),
-        ));
+        return Err(damaged(name, format!("tensor {name} has {dimensions} dimensions, expected 1 to {DIMENSIONS_MAX}")));
     }
     let mut shape = Vec::with_capacity(dimensions);
     let mut elements = 1usize;
@@ -206,14 +159,9 @@ fn read_tensor(reader: &mut Reader, alignment: usize) -> Result<TensorInfo> {
         if size == 0 {
             return Err(damaged(name, format!("tensor {name} has a dimension of 0")));
         }
-        elements = elements.checked_mul(size).ok_or_else(|| {
-            damaged(
-                name,
-                format!(
-                    "tensor {name} has more elements than can be counted: {shape:?} × {size} × …"
-                ),
-            )
-        })?;
+        elements = elements
+            .checked_mul(size)
+            .ok_or_else(|| damaged(name, format!("tensor {name} has more elements than can be counted: {shape:?} × {size} × …")))?;
         shape.push(size);
     }
     let id = reader.u32(name)?;
@@ -221,49 +169,25 @@ fn read_tensor(reader: &mut Reader, alignment: usize) -> Result<TensorInfo> {
     if !shape[0].is_multiple_of(tensor_type.block_size()) {
         return Err(damaged(
             name,
-            format!(
-                "tensor {name} has rows of {} elements, no whole number of {} blocks",
-                shape[0],
-                tensor_type.name()
-            ),
+            format!("tensor {name} has rows of {} elements, no whole number of {} blocks", shape[0], tensor_type.name()),
         ));
     }
-    let bytes = tensor_type.bytes_of(elements).ok_or_else(|| {
-        damaged(
-            name,
-            format!("tensor {name} has more bytes than can be counted: {elements} elements"),
-        )
-    })?;
+    let bytes = tensor_type
+        .bytes_of(elements)
+        .ok_or_else(|| damaged(name, format!("tensor {name} has more bytes than can be counted: {elements} elements")))?;
     let offset = reader.u64(name)?;
-    let range = usize::try_from(offset)
-        .ok()
-        .and_then(|start| Some(start..start.checked_add(bytes)?));
-    let range = range.ok_or_else(|| {
-        damaged(
-            name,
-            format!("tensor {name} begins at {offset}, beyond any file"),
-        )
-    })?;
+    let range = usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(bytes)?));
+    let range = range.ok_or_else(|| damaged(name, format!("tensor {name} begins at {offset}, beyond any file")))?;
     if !range.start.is_multiple_of(alignment) {
-        return Err(damaged(
-            name,
-            format!("tensor {name} begins at {offset}, no multiple of the alignment {alignment}"),
-        ));
+        return Err(damaged(name, format!("tensor {name} begins at {offset}, no multiple of the alignment {alignment}")));
     }
-    Ok(TensorInfo {
-        name: name.to_owned(),
-        shape,
-        tensor_type,
-        range,
-    })
+    Ok(TensorInfo { name: name.to_owned(), shape, tensor_type, range })
 }
 
 /// Moves ranges to their place in the file and checks that they lie inside it and apart from each other.
 fn place_tensors(tensors: &mut [TensorInfo], data_start: usize, file_bytes: usize) -> Result<()> {
     for tensor in tensors.iter_mut() {
-        let end = data_start
-            .checked_add(tensor.range.end)
-            .filter(|&end| end <= file_bytes);
+        let end = data_start.checked_add(tensor.range.end).filter(|&end| end <= file_bytes);
         let Some(end) = end else {
             return Err(damaged(
                 &tensor.name,
@@ -277,15 +201,9 @@ fn place_tensors(tensors: &mut [TensorInfo], data_start: usize, file_bytes: usiz
     }
     let mut order: Vec<&TensorInfo> = tensors.iter().collect();
     order.sort_unstable_by_key(|tensor| tensor.range.start);
-    match order
-        .windows(2)
-        .find(|pair| pair[0].range.end > pair[1].range.start)
-    {
+    match order.windows(2).find(|pair| pair[0].range.end > pair[1].range.start) {
         None => Ok(()),
-        Some(pair) => Err(damaged(
-            &pair[1].name,
-            format!("tensor {} overlaps tensor {}", pair[1].name, pair[0].name),
-        )),
+        Some(pair) => Err(damaged(&pair[1].name, format!("tensor {} overlaps tensor {}", pair[1].name, pair[0].name))),
     }
 }
 
@@ -315,20 +233,7 @@ const OTHER_TYPES: &[(u32, &str)] = &[
 ];
 
 fn unsupported_type(tensor: &str, id: u32) -> Error {
-    let known = OTHER_TYPES
-        .iter()
-        .find(|(other, _)| *other == id)
-        .map_or("unknown", |(_, name)| name);
-    let read: Vec<&str> = TensorType::ALL
-        .iter()
-        .map(|tensor_type| tensor_type.name())
-        .collect();
-    Error::at(
-        Code::TensorTypeUnsupported,
-        tensor,
-        format!(
-            "tensor {tensor} is of type {id} ({known}); read are {}",
-            read.join(", ")
-        ),
-    )
+    let known = OTHER_TYPES.iter().find(|(other, _)| *other == id).map_or("unknown", |(_, name)| name);
+    let read: Vec<&str> = TensorType::ALL.iter().map(|tensor_type| tensor_type.name()).collect();
+    Error::at(Code::TensorTypeUnsupported, tensor, format!("tensor {tensor} is of type {id} ({known}); read are {}", read.join(", ")))
 }

@@ -43,11 +43,7 @@ impl<'a> Reader<'a> {
         if count > self.left() as u64 {
             return Err(damaged(
                 what,
-                format!(
-                    "the file is cut short: {what} takes {count} bytes at {}, {} are left",
-                    self.at,
-                    self.left()
-                ),
+                format!("the file is cut short: {what} takes {count} bytes at {}, {} are left", self.at, self.left()),
             ));
         }
         let taken = &self.bytes[self.at..self.at + count as usize];
@@ -57,32 +53,23 @@ impl<'a> Reader<'a> {
 
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let taken = self.take(what, N as u64)?;
-        Ok(*taken
-            .first_chunk()
-            .expect("take gives what it was asked for"))
+        Ok(*taken.first_chunk().expect("take gives what it was asked for"))
     }
 
     /// A length of 64 bits and that many bytes of UTF-8.
     pub(super) fn string(&mut self, what: &str, bytes_max: usize) -> Result<&'a str> {
         let length = self.u64(what)?;
         if length > bytes_max as u64 {
-            return Err(damaged(
-                what,
-                format!("{what} has a string of {length} bytes, at most {bytes_max} are allowed"),
-            ));
+            return Err(damaged(what, format!("{what} has a string of {length} bytes, at most {bytes_max} are allowed")));
         }
         let bytes = self.take(what, length)?;
-        std::str::from_utf8(bytes)
-            .map_err(|_| damaged(what, format!("{what} has a string that is not UTF-8")))
+        std::str::from_utf8(bytes).map_err(|_| damaged(what, format!("{what} has a string that is not UTF-8")))
     }
 
     pub(super) fn key(&mut self) -> Result<&'a str> {
         let key = self.string("a key of the metadata", KEY_BYTES_MAX)?;
         if key.is_empty() {
-            return Err(damaged(
-                "a key of the metadata",
-                "a key of the metadata is empty".into(),
-            ));
+            return Err(damaged("a key of the metadata", "a key of the metadata is empty".into()));
         }
         Ok(key)
     }
@@ -91,10 +78,7 @@ impl<'a> Reader<'a> {
         match self.u8(what)? {
             0 => Ok(false),
             1 => Ok(true),
-            other => Err(damaged(
-                what,
-                format!("{what} has a boolean that is {other}, expected 0 or 1"),
-            )),
+            other => Err(damaged(what, format!("{what} has a boolean that is {other}, expected 0 or 1"))),
         }
     }
 
@@ -115,20 +99,14 @@ impl<'a> Reader<'a> {
             11 => Value::I64(self.i64(key)?),
             12 => Value::F64(self.f64(key)?),
             other => {
-                return Err(damaged(
-                    key,
-                    format!("{key} has value type {other}, which GGUF does not know"),
-                ));
+                return Err(damaged(key, format!("{key} has value type {other}, which GGUF does not know")));
             }
         })
     }
 
     fn array_value(&mut self, key: &str, depth: usize) -> Result<Array> {
         if depth > ARRAY_DEPTH_MAX {
-            return Err(damaged(
-                key,
-                format!("{key} has arrays nested deeper than {ARRAY_DEPTH_MAX}"),
-            ));
+            return Err(damaged(key, format!("{key} has arrays nested deeper than {ARRAY_DEPTH_MAX}")));
         }
         let element = self.u32(key)?;
         let count = self.u64(key)?;
@@ -141,39 +119,23 @@ impl<'a> Reader<'a> {
             5 => Array::I32(self.elements(key, count, 4, |reader| reader.i32(key))?),
             6 => Array::F32(self.elements(key, count, 4, |reader| reader.f32(key))?),
             7 => Array::Bool(self.elements(key, count, 1, |reader| reader.bool(key))?),
-            8 => Array::String(self.elements(key, count, 8, |reader| {
-                Ok(reader.string(key, usize::MAX)?.to_owned())
-            })?),
-            9 => Array::Array(
-                self.elements(key, count, 12, |reader| reader.array_value(key, depth + 1))?,
-            ),
+            8 => Array::String(self.elements(key, count, 8, |reader| Ok(reader.string(key, usize::MAX)?.to_owned()))?),
+            9 => Array::Array(self.elements(key, count, 12, |reader| reader.array_value(key, depth + 1))?),
             10 => Array::U64(self.elements(key, count, 8, |reader| reader.u64(key))?),
             11 => Array::I64(self.elements(key, count, 8, |reader| reader.i64(key))?),
             12 => Array::F64(self.elements(key, count, 8, |reader| reader.f64(key))?),
             other => {
-                return Err(damaged(
-                    key,
-                    format!("{key} is an array of type {other}, which GGUF does not know"),
-                ));
+                return Err(damaged(key, format!("{key} is an array of type {other}, which GGUF does not know")));
             }
         })
     }
 
     /// `count` elements of at least `bytes_min` bytes each: more than the rest of the file can hold are refused before the first.
-    fn elements<T>(
-        &mut self,
-        key: &str,
-        count: u64,
-        bytes_min: u64,
-        mut element: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    fn elements<T>(&mut self, key: &str, count: u64, bytes_min: u64, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         if count > self.left() as u64 / bytes_min {
             return Err(damaged(
                 key,
-                format!(
-                    "the file is cut short: {key} is an array of {count} elements, {} bytes are left",
-                    self.left()
-                ),
+                format!("the file is cut short: {key} is an array of {count} elements, {} bytes are left", self.left()),
             ));
         }
         let mut elements = Vec::with_capacity(count as usize);

@@ -151,14 +151,7 @@ impl Array {
 
 /// Reads a value of the wanted kind or says what is wrong with the key.
 pub(super) fn wrong_type(key: &str, value: &Value, expected: &str) -> Error {
-    Error::at(
-        Code::ModelFileDamaged,
-        key,
-        format!(
-            "{key} is of type {}, expected {expected}",
-            value.type_name()
-        ),
-    )
+    Error::at(Code::ModelFileDamaged, key, format!("{key} is of type {}, expected {expected}", value.type_name()))
 }
 
 /// A typed view of one key: absent is `None`, present with another type is an error that names the key.
@@ -168,7 +161,5 @@ pub(super) fn typed<'a, T>(
     expected: &str,
     read: impl Fn(&'a Value) -> Option<T>,
 ) -> Result<Option<T>> {
-    value
-        .map(|value| read(value).ok_or_else(|| wrong_type(key, value, expected)))
-        .transpose()
+    value.map(|value| read(value).ok_or_else(|| wrong_type(key, value, expected))).transpose()
 }

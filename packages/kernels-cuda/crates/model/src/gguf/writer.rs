@@ -34,25 +34,14 @@ impl Writer {
     /// Adds a tensor of f32 numbers, encoded as `tensor_type`. `shape`: the fastest dimension first.
     ///
     /// Errors: `argument_invalid` when the numbers are no whole number of blocks or not finite.
-    pub fn tensor(
-        &mut self,
-        name: impl Into<String>,
-        shape: &[usize],
-        tensor_type: TensorType,
-        values: &[f32],
-    ) -> Result<()> {
+    pub fn tensor(&mut self, name: impl Into<String>, shape: &[usize], tensor_type: TensorType, values: &[f32]) -> Result<()> {
         let name = name.into();
         let mut bytes = vec![0; tensor_type.bytes_of(values.len()).unwrap_or(0)];
         quant::encode(tensor_type, values, &mut bytes).map_err(|mut error| {
             error.message = format!("tensor {name}: {}", error.message);
             error
         })?;
-        self.tensors.push(Entry {
-            name,
-            shape: shape.to_vec(),
-            tensor_type,
-            bytes,
-        });
+        self.tensors.push(Entry { name, shape: shape.to_vec(), tensor_type, bytes });
         Ok(())
     }
 
@@ -71,10 +60,7 @@ impl Writer {
         for tensor in &self.tensors {
             write_string(&mut out, &tensor.name);
             out.extend_from_slice(&(tensor.shape.len() as u32).to_le_bytes());
-            tensor
-                .shape
-                .iter()
-                .for_each(|&size| out.extend_from_slice(&(size as u64).to_le_bytes()));
+            tensor.shape.iter().for_each(|&size| out.extend_from_slice(&(size as u64).to_le_bytes()));
             out.extend_from_slice(&tensor.tensor_type.ggml_id().to_le_bytes());
             out.extend_from_slice(&(offset as u64).to_le_bytes());
             offset = (offset + tensor.bytes.len()).next_multiple_of(ALIGNMENT);
@@ -129,9 +115,7 @@ fn write_array(out: &mut Vec<u8>, array: &Array) {
     macro_rules! numbers {
         ($id:literal, $values:expr) => {{
             start(out, $id, $values.len());
-            $values
-                .iter()
-                .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            $values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         }};
     }
     match array {
