@@ -82,14 +82,15 @@ pub fn decode(tensor_type: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<
     Ok(())
 }
 
-/// Encodes whole blocks, each by the plain rule of its type: nearest levels between the extremes of the block, no search for scales
-/// that fit better. `bytes` is filled exactly.
+/// Encodes whole blocks, each by the plain rule of its type; `bytes` is filled exactly.
 ///
-/// Errors: `argument_invalid` as for [`decode`], and when a number is not finite.
+/// Errors: `argument_invalid` as for [`decode`], and when a number is beyond what the type holds (half-precision scales end at 65,504).
 pub fn encode(tensor_type: TensorType, values: &[f32], bytes: &mut [u8]) -> Result<()> {
     check_lengths(tensor_type, bytes.len(), values.len())?;
-    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-        return Err(Error::at(Code::ArgumentInvalid, "values", format!("number {at} is {}, which no tensor holds", values[at])));
+    let magnitude_max = encode::magnitude_max(tensor_type);
+    if let Some(at) = values.iter().position(|value| value.is_nan() || value.abs() > magnitude_max) {
+        let message = format!("number {at} is {}, {} holds magnitudes up to {magnitude_max}", values[at], tensor_type.name());
+        return Err(Error::at(Code::ArgumentInvalid, "values", message));
     }
     encode::blocks(tensor_type, values, bytes);
     Ok(())
