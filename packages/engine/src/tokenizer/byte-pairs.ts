@@ -1,0 +1,143 @@
+import type { Merges } from "./merges.ts";
+
+/** Words up to this many bytes are merged by scanning for the lowest rank; longer ones with a heap. */
+const SCAN_BYTES_MAX = 40;
+
+/** Symbols of a merged word and the byte each begins at. Views of scratch memory: valid until the next call. */
+export interface MergedWord {
+  symbols: Int32Array;
+  starts: Int32Array;
+}
+
+/**
+ * Merges the bytes of words, always the pair of lowest rank and among equals the leftmost. O(n log n) in the length of a word, so a
+ * megabyte without a blank is no trap.
+ */
+export class BytePairMerger {
+  readonly #merges: Merges;
+  readonly #symbols = new Int32Array(SCAN_BYTES_MAX);
+  readonly #starts = new Int32Array(SCAN_BYTES_MAX);
+  readonly #ranks = new Int32Array(SCAN_BYTES_MAX);
+
+  constructor(merges: Merges) {
+    this.#merges = merges;
+  }
+
+  merge(bytes: Uint8Array): MergedWord {
+    return bytes.length <= SCAN_BYTES_MAX ? this.#scan(bytes) : mergeWithHeap(bytes, this.#merges);
+  }
+
+  #scan(bytes: Uint8Array): MergedWord {
+    const merges = this.#merges;
+    const symbols = this.#symbols;
+    const starts = this.#starts;
+    const ranks = this.#ranks;
+    let count = bytes.length;
+    for (let index = 0; index < count; index += 1) {
+      symbols[index] = merges.symbolOfByte[bytes[index] as number] as number;
+      starts[index] = index;
+      if (index > 0) ranks[index - 1] = merges.rank(symbols[index - 1] as number, symbols[index] as number);
+    }
+    for (;;) {
+      let best = -1;
+      for (let index = 0; index + 1 < count; index += 1) {
+        const rank = ranks[index] as number;
+        if (rank >= 0 && (best < 0 || rank < (ranks[best] as number))) best = index;
+      }
+      if (best < 0) break;
+      symbols[best] = merges.result[ranks[best] as number] as number;
+      symbols.copyWithin(best + 1, best + 2, count);
+      starts.copyWithin(best + 1, best + 2, count);
+      ranks.copyWithin(best, best + 1, count - 1);
+      count -= 1;
+      if (best > 0) ranks[best - 1] = merges.rank(symbols[best - 1] as number, symbols[best] as number);
+      if (best + 1 < count) ranks[best] = merges.rank(symbols[best] as number, symbols[best + 1] as number);
+    }
+    return { symbols: symbols.subarray(0, count), starts: starts.subarray(0, count) };
+  }
+}
+
+/** A heap of numbers, smallest first. */
+class NumberHeap {
+  readonly #values: Float64Array;
+  #size = 0;
+
+  constructor(sizeMax: number) {
+    this.#values = new Float64Array(sizeMax);
+  }
+
+  push(value: number): void {
+    const values = this.#values;
+    let at = this.#size;
+    this.#size += 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if ((values[parent] as number) <= value) break;
+      values[at] = values[parent] as number;
+      at = parent;
+    }
+    values[at] = value;
+  }
+
+  /** The smallest value, or −1 when there is none. */
+  pop(): number {
+    const values = this.#values;
+    if (this.#size === 0) return -1;
+    const smallest = values[0] as number;
+    this.#size -= 1;
+    const value = values[this.#size] as number;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= this.#size) break;
+      if (child + 1 < this.#size && (values[child + 1] as number) < (values[child] as number)) child += 1;
+      if ((values[child] as number) >= value) break;
+      values[at] = values[child] as number;
+      at = child;
+    }
+    values[at] = value;
+    return smallest;
+  }
+}
+
+/** An entry of the heap is rank · 2³² + the byte where the left symbol begins: the order in which merges are done. */
+const ENTRY_BASE = 2 ** 32;
+
+/** The symbols stand in a linked list by the byte they begin at; an entry whose pair has changed since is passed over. */
+function mergeWithHeap(bytes: Uint8Array, merges: Merges): MergedWord {
+  const length = bytes.length;
+  const symbols = Int32Array.from(bytes, (byte) => merges.symbolOfByte[byte] as number);
+  const next = Int32Array.from(bytes, (_, at) => (at + 1 < length ? at + 1 : -1));
+  const previous = Int32Array.from(bytes, (_, at) => at - 1);
+  const ranks = new Int32Array(length).fill(-1);
+  // Each merge ends one symbol and looks at two pairs, so there are fewer than 3n entries in all.
+  const heap = new NumberHeap(3 * length);
+  const look = (left: number, right: number) => {
+    const rank = merges.rank(symbols[left] as number, symbols[right] as number);
+    ranks[left] = rank;
+    if (rank >= 0) heap.push(rank * ENTRY_BASE + left);
+  };
+  for (let at = 0; at + 1 < length; at += 1) look(at, at + 1);
+
+  for (let entry = heap.pop(); entry >= 0; entry = heap.pop()) {
+    const rank = Math.floor(entry / ENTRY_BASE);
+    const left = entry - rank * ENTRY_BASE;
+    if (ranks[left] !== rank) continue;
+    const right = next[left] as number;
+    const after = next[right] as number;
+    symbols[left] = merges.result[rank] as number;
+    ranks[left] = -1;
+    ranks[right] = -1;
+    next[left] = after;
+    if (after >= 0) {
+      previous[after] = left;
+      look(left, after);
+    }
+    const before = previous[left] as number;
+    if (before >= 0) look(before, left);
+  }
+
+  const starts: number[] = [];
+  for (let at = 0; at >= 0; at = next[at] as number) starts.push(at);
+  return { symbols: Int32Array.from(starts, (at) => symbols[at] as number), starts: Int32Array.from(starts) };
+}
