@@ -4,11 +4,10 @@
 //! pass and the replay read the properties and never ask for the architecture's name.
 
 mod architecture;
+mod keys;
+mod read;
 mod rotary;
 mod tensors;
-
-use crate::gguf::{GgufFile, Header};
-use palimpsest_kernels::{Code, Error, Result};
 
 pub use architecture::Architecture;
 pub use rotary::{Pairing, Rotary, Scaling};
@@ -71,19 +70,44 @@ pub struct Config {
     pub attention_soft_cap: Option<f32>,
     /// Logits become cap · tanh(logit / cap).
     pub logit_soft_cap: Option<f32>,
-    /// The most frequent type among matrices, or the file's own name for the mix: "Q4_1", "Q4_K_M".
+    /// The file's own name for its mix of types, or the type of most numbers: "Q4_1", "Q4_K_M".
     pub quantization: String,
     /// Numbers in all tensors.
     pub parameters: usize,
 }
 
 impl Config {
-    /// Reads and checks. Errors: `model_file_damaged` (a key or tensor is missing or does not fit the others),
-    /// `architecture_unsupported` (its name, or the feature that is not handled), `rotary_unsupported` (the scaling).
-    pub fn from_gguf(file: &GgufFile) -> Result<Self> {
-        let _ = (file, Header::missing("key"), Code::ALL);
-        let _: Option<Error> = None;
-        unimplemented!()
+    /// A configuration of which only the shapes matter: what `set` leaves alone is 1, off or empty.
+    pub(crate) fn shaped(architecture: Architecture, layers: usize, set: impl FnOnce(&mut Config)) -> Self {
+        let traits = architecture.traits();
+        let mut config = Config {
+            architecture,
+            name: String::new(),
+            context_length: 1,
+            vocabulary_size: 1,
+            embedding_length: 1,
+            feed_forward_length: 1,
+            heads: 1,
+            kv_heads: 1,
+            head_size: 1,
+            norm_epsilon: 1e-5,
+            rotaries: Vec::new(),
+            layers: vec![Layer { rotary: 0, window: None }; layers],
+            tied_embedding: true,
+            embedding_scale: 1.0,
+            attention_scale: 1.0,
+            attention_bias: traits.attention_bias == architecture::Bias::Required,
+            attention_output_bias: false,
+            query_key_norm: traits.query_key_norm,
+            post_norms: traits.post_norms,
+            activation: traits.activation,
+            attention_soft_cap: None,
+            logit_soft_cap: None,
+            quantization: String::new(),
+            parameters: 0,
+        };
+        set(&mut config);
+        config
     }
 
     /// Query heads that share a key head.
