@@ -6,6 +6,7 @@ export const ENGINE_ERROR_CODES = {
   request_invalid: "invalid",
   limit_invalid: "invalid",
   context_length_exceeded: "invalid",
+  groups_unsupported: "unsupported",
   queue_full: "capacity",
   pages_exceeded: "capacity",
   request_cancelled: "cancelled",

@@ -1,12 +1,14 @@
 import type { Fold, Outcome } from "@palimpsest/directives";
 import type { Sampler } from "@palimpsest/kernels-cuda";
+import type { Audit } from "@palimpsest/kvstore";
+import type { TreeStats } from "@palimpsest/radix";
 
 /** One answer to compute. The fold holds the prompt; nothing of a request outlives it but cells in the tree. */
 export interface GenerateRequest {
   fold: Fold;
   /** Raw length of the log, for the report. */
   promptTokens: number;
-  /** Most tokens to generate; 0 only scores (with `echo`). */
+  /** Most tokens to generate; 0 only scores (with `echo`), or warms the cache. Bounded by the positions that the context has left. */
   maxTokens: number;
   sampling: Omit<Sampler, "draw">;
   /** Alternatives wanted for each token, 0…20; −1 = no log-probabilities at all. */
@@ -17,7 +19,7 @@ export interface GenerateRequest {
   stopTokens: readonly number[];
   /** Cells are shared only inside one namespace: tenant and whatever else the server derives. */
   namespace: string;
-  /** The tokens' rows of a chat header come after the end boundary, so the first token is drawn from the last cell either way. */
+  /** Aborting it ends the request, waiting or running, with `request_cancelled`. */
   signal?: AbortSignal | undefined;
 }
 
@@ -31,7 +33,13 @@ export interface TokenLogprob {
 export type GenerateEvent =
   | { type: "prompt"; scores: readonly (TokenLogprob | null)[] }
   | { type: "token"; id: number; logprob?: TokenLogprob | undefined }
-  | { type: "end"; reason: "stop" | "length"; report: Report };
+  | {
+      type: "end";
+      reason: "stop" | "length";
+      /** The stop token that ended the answer; it is no `token` event. */
+      stopToken?: number | undefined;
+      report: Report;
+    };
 
 /** WIRE 4, without the directives' outcomes, which the fold has. */
 export interface Report {
@@ -47,6 +55,7 @@ export interface Report {
   inserted_tokens: number;
   recomputed_tokens: number;
   recovered_tokens: number;
+  /** Forward steps that ran rows of the prompt. */
   forward_steps: number;
   bytes_moved: number;
   directives: readonly Outcome[];
@@ -63,4 +72,21 @@ export interface Miss {
 export interface Generation extends AsyncIterable<GenerateEvent> {
   /** Ends the answer as if by a stop token after what was delivered (a stop string was seen): the end event follows. */
   stop(): void;
+}
+
+/** What an engine is doing. */
+export interface EngineState {
+  waiting: number;
+  running: number;
+  /** Since the last step ended; null before the first. */
+  lastStepMs: number | null;
+  /** Since the request that waits longest came; null when none waits. */
+  oldestWaitingMs: number | null;
+  /** Forward steps so far. */
+  steps: number;
+  pageSize: number;
+  pages: Audit;
+  /** Pages that running requests may still take. */
+  promisedPages: number;
+  tree: TreeStats;
 }

@@ -1,0 +1,93 @@
+import { EngineError } from "./errors.ts";
+
+/** Bytes of tokens, as a tokenizer knows them. Control tokens have whatever bytes they shall be shown as; none is fine. */
+export interface TokenBytes {
+  bytes(id: number): Uint8Array;
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** What one more token makes certain. */
+export interface AssembledText {
+  text: string;
+  /** A stop string was seen; neither it nor anything behind it is part of the text. */
+  stopped: boolean;
+}
+
+/**
+ * Turns the tokens of one answer into text. Bytes of a character that is not complete are held, bytes that can never become one are
+ * replaced at once (U+FFFD), and the longest tail that may still become a stop string is held back. What `push` and `end` give,
+ * concatenated, is the same for every grouping of tokens, and no part of it ends within a surrogate pair.
+ *
+ * A stop string counts as seen with its last character; of several that end there, the longest is cut.
+ */
+export class TextAssembly {
+  readonly #tokens: TokenBytes;
+  readonly #stops: readonly string[];
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  /** Text that may still be the beginning of a stop string. */
+  #held = "";
+  #stopped = false;
+
+  constructor(tokens: TokenBytes, stops: readonly string[] = []) {
+    stops.forEach((stop, index) => {
+      if (stop === "" || LONE_SURROGATE.test(stop)) throw new EngineError("request_invalid", "a stop string is well-formed text of at least one character", `stop[${index}]`);
+    });
+    this.#tokens = tokens;
+    this.#stops = stops;
+  }
+
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  push(id: number): AssembledText {
+    return this.#add(this.#decoder.decode(this.#tokens.bytes(id), { stream: true }));
+  }
+
+  /** The answer has ended: what was held, an incomplete character as U+FFFD. */
+  end(): string {
+    const { text } = this.#add(this.#decoder.decode());
+    const rest = this.#held;
+    this.#held = "";
+    return this.#stopped ? text : text + rest;
+  }
+
+  #add(more: string): AssembledText {
+    if (this.#stopped) return { text: "", stopped: true };
+    const text = this.#held + more;
+    const cut = firstStop(text, this.#stops);
+    if (cut >= 0) {
+      this.#stopped = true;
+      this.#held = "";
+      return { text: text.slice(0, cut), stopped: true };
+    }
+    const certain = text.length - heldLength(text, this.#stops);
+    this.#held = text.slice(certain);
+    return { text: text.slice(0, certain), stopped: false };
+  }
+}
+
+/** Where the stop string that is complete first begins; −1 where none is. */
+function firstStop(text: string, stops: readonly string[]): number {
+  let cut = -1;
+  let end = Infinity;
+  for (const stop of stops) {
+    const at = text.indexOf(stop);
+    if (at < 0 || at + stop.length > end) continue;
+    cut = at + stop.length === end ? Math.min(cut, at) : at;
+    end = at + stop.length;
+  }
+  return cut;
+}
+
+/** Length of the longest tail that is a beginning of a stop string. */
+function heldLength(text: string, stops: readonly string[]): number {
+  let longest = 0;
+  for (const stop of stops) {
+    for (let length = Math.min(stop.length - 1, text.length); length > longest; length--) {
+      if (text.endsWith(stop.slice(0, length))) longest = length;
+    }
+  }
+  return longest;
+}

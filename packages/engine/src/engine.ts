@@ -1,0 +1,292 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
+import { Answer } from "./answer.ts";
+import { Cache } from "./cache.ts";
+import { checkIntegrity } from "./integrity.ts";
+import { EngineError } from "./errors.ts";
+import { limitsOf, type EngineLimits } from "./limits.ts";
+import { predict } from "./predict.ts";
+import { prepare, type Prepared } from "./prepare.ts";
+import { missOf, reportOf } from "./report.ts";
+import { maxTokensOf, refuse } from "./request.ts";
+import { Scheduler, type Entry } from "./scheduler.ts";
+import { Sequence } from "./sequence.ts";
+import { enter, type Gain } from "./settle.ts";
+import { StepBuilder } from "./step-builder.ts";
+import type { EngineState, GenerateRequest, Generation, Report } from "./types.ts";
+
+export interface EngineOptions {
+  /** The model and its pages. The engine is the only one to run steps on it while it lives; it is not disposed with the engine. */
+  runtime: Runtime;
+  limits?: Partial<EngineLimits>;
+  /** Milliseconds, for ages in `state()`. */
+  clock?: () => number;
+  /** Called after each step is settled, in the turn of the loop. For tests and metrics; must not throw. */
+  onStep?: (result: StepResult) => void;
+}
+
+/**
+ * Continuous batching over an edited KV cache: takes folds of logs and runs their prompts and answers in common forward steps. State sits
+ * with its managers: the scheduler has who waits and runs, the cache has pages and tree, a sequence its path, a holding its leases.
+ */
+export class Engine {
+  readonly limits: EngineLimits;
+  readonly #runtime: Runtime;
+  readonly #cache: Cache;
+  readonly #scheduler: Scheduler;
+  readonly #builder: StepBuilder;
+  readonly #clock: () => number;
+  readonly #onStep: ((result: StepResult) => void) | undefined;
+  readonly #cancelFlag = new Int32Array(new SharedArrayBuffer(4));
+  readonly #loop: Promise<void>;
+  #sequences = 0;
+  #steps = 0;
+  #lastStepAtMs: number | null = null;
+  #inFlight: readonly Entry[] = [];
+  #wake: (() => void) | null = null;
+  #disposed = false;
+
+  constructor({ runtime, limits, clock, onStep }: EngineOptions) {
+    if (runtime.info.groups !== 1) throw new EngineError("groups_unsupported", `models with ${runtime.info.groups} groups of cells cannot be run yet`);
+    this.limits = limitsOf(limits);
+    this.#runtime = runtime;
+    this.#cache = new Cache({ pages: runtime.pages, pageSize: runtime.pageSize, info: runtime.info, cacheDtype: runtime.cacheDtype, limits: this.limits });
+    this.#scheduler = new Scheduler(this.#cache, this.limits);
+    this.#builder = new StepBuilder(runtime.pageSize);
+    this.#clock = clock ?? (() => performance.now());
+    this.#onStep = onStep;
+    this.#loop = this.#run();
+  }
+
+  /** Queues a request; what can never be computed throws here. Its cells are in the tree before its last event is delivered. */
+  generate(request: GenerateRequest): Generation {
+    const sequence = this.#sequence(request);
+    this.#scheduler.enqueue(sequence, this.#clock());
+    const { signal } = request;
+    if (signal !== undefined) {
+      const cancel = () => this.#leave(sequence, "cancelled", signal.reason);
+      if (signal.aborted) cancel();
+      else {
+        signal.addEventListener("abort", cancel, { once: true });
+        sequence.onEnd = () => signal.removeEventListener("abort", cancel);
+      }
+    }
+    this.#wakeUp();
+    return sequence.answer;
+  }
+
+  /** The report that `generate` would end with, from what is cached now. Computes nothing. */
+  plan(request: GenerateRequest): Report {
+    return predict(this.#sequence(request), this.#cache, this.limits);
+  }
+
+  state(): EngineState {
+    const now = this.#clock();
+    const oldest = this.#scheduler.waiting.oldestSinceMs;
+    return {
+      waiting: this.#scheduler.waiting.length,
+      running: this.#scheduler.running.length,
+      lastStepMs: this.#lastStepAtMs === null ? null : now - this.#lastStepAtMs,
+      oldestWaitingMs: oldest === null ? null : now - oldest,
+      steps: this.#steps,
+      pageSize: this.#cache.pool.pageSize,
+      pages: this.#cache.pool.audit(),
+      promisedPages: this.#cache.promised,
+      tree: this.#cache.tree.stats(),
+    };
+  }
+
+  /** Evicts cells that nobody holds until `pages` pages are free; answers whether so many are. */
+  evictUntilFree(pages: number): boolean {
+    return this.#cache.evictUntilFree(pages);
+  }
+
+  /** Throws `engine_damaged`, or what pool and tree throw, when anything that must hold does not. Looks at everything: for tests. */
+  checkIntegrity(): void {
+    checkIntegrity(this.#cache, this.#scheduler);
+  }
+
+  /** Ends all requests with `engine_disposed` and waits for the running step. Idempotent. */
+  async dispose(): Promise<void> {
+    this.#disposed = true;
+    if (this.#inFlight.length > 0) Atomics.store(this.#cancelFlag, 0, 1);
+    this.#wakeUp();
+    await this.#loop;
+  }
+
+  /** The main loop. It ends when the engine is disposed, or finds that its own books are wrong: then nothing more is computed on them. */
+  async #run(): Promise<void> {
+    try {
+      while (await this.#receive()) {
+        const entries = this.#schedule();
+        if (entries.length === 0) continue;
+        const prepared = this.#prepare(entries);
+        const result = await this.#forward(prepared);
+        this.#settle(prepared, result);
+      }
+      this.#endAll(new EngineError("engine_disposed", "the engine was disposed"));
+    } catch (error) {
+      this.#disposed = true;
+      this.#endAll(new EngineError("engine_damaged", "the engine has stopped after an internal error", undefined, { cause: error }));
+    }
+  }
+
+  /** Lets others have their turn, so that requests, aborts and stops come in. Sleeps while there is nothing to do. False: disposed. */
+  async #receive(): Promise<boolean> {
+    await nextTurn();
+    while (!this.#disposed && this.#scheduler.running.length === 0 && this.#scheduler.waiting.length === 0) {
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+    return !this.#disposed;
+  }
+
+  #schedule(): Entry[] {
+    for (const sequence of this.#scheduler.admit()) {
+      this.#fail(sequence, new EngineError("pages_exceeded", "the request does not fit into the cache, even alone; shorten it or allow fewer tokens"));
+    }
+    return this.#scheduler.batch(this.#steps + 1);
+  }
+
+  #prepare(entries: readonly Entry[]): Prepared {
+    const prepared = prepare(entries, this.#builder);
+    const stale = this.#cache.pool.takeStale();
+    if (stale.length > 0) this.#runtime.clearPages(stale);
+    return prepared;
+  }
+
+  /** Null when the step failed or was cancelled: its sequences have left then. */
+  async #forward({ step, entries }: Prepared): Promise<StepResult | null> {
+    this.#inFlight = entries;
+    Atomics.store(this.#cancelFlag, 0, 0);
+    this.#cancelStepIfUnwanted();
+    try {
+      return await this.#runtime.step(step, this.#cancelFlag);
+    } catch (error) {
+      for (const { sequence } of entries) {
+        if (sequence.ended) continue;
+        if (sequence.leaving === "cancelled") this.#fail(sequence, cancelled(sequence));
+        else this.#fail(sequence, this.#disposed ? new EngineError("engine_disposed", "the engine was disposed") : stepError(error));
+      }
+      return null;
+    } finally {
+      this.#inFlight = [];
+    }
+  }
+
+  /** Results enter the sequences, then tokens are delivered, and who has ended leaves. */
+  #settle(prepared: Prepared, result: StepResult | null): void {
+    if (result === null) return;
+    this.#steps++;
+    this.#lastStepAtMs = this.#clock();
+    for (const gain of enter(prepared, result, this.#steps)) this.#deliver(gain);
+    for (const { sequence } of prepared.entries) {
+      if (sequence.ended) continue;
+      if (sequence.leaving !== null) this.#end(sequence);
+      else if (sequence.maxTokens === 0 && !sequence.isPrefilling) this.#finish(sequence, "length");
+    }
+    this.#onStep?.(result);
+  }
+
+  #deliver({ sequence, token, logprob }: Gain): void {
+    if (sequence.leaving !== null) return;
+    this.#deliverScores(sequence);
+    if (sequence.request.stopTokens.includes(token)) {
+      this.#finish(sequence, "stop", token);
+      return;
+    }
+    sequence.generated++;
+    const isLast = sequence.generated === sequence.maxTokens;
+    // The next request may come the moment the last token is seen.
+    if (isLast) this.#publishAnswer(sequence);
+    else sequence.append(token);
+    sequence.answer.push({ type: "token", id: token, ...(logprob === undefined ? {} : { logprob }) });
+    if (isLast) this.#finish(sequence, "length");
+  }
+
+  #deliverScores(sequence: Sequence): void {
+    if (sequence.scores === null || sequence.scoresDelivered) return;
+    sequence.scoresDelivered = true;
+    sequence.answer.push({ type: "prompt", scores: sequence.scores });
+  }
+
+  #publishAnswer(sequence: Sequence): void {
+    sequence.admission?.holding.publish(sequence.path(), sequence.publishedTo, sequence.ranTo);
+    sequence.publishedTo = sequence.ranTo;
+  }
+
+  /** The answer is complete: its cells go to the tree, its leases back, and its reader gets the end. */
+  #finish(sequence: Sequence, reason: "stop" | "length", stopToken?: number): void {
+    this.#deliverScores(sequence);
+    this.#publishAnswer(sequence);
+    const { fold, request, reads, promptSteps, admission } = sequence;
+    const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
+    const report = reportOf(fold, request.promptTokens, reads, promptSteps, miss);
+    this.#depart(sequence);
+    sequence.answer.push({ type: "end", reason, ...(stopToken === undefined ? {} : { stopToken }), report });
+  }
+
+  /** Whoever wanted to leave leaves, with what was computed for it published. */
+  #end(sequence: Sequence): void {
+    if (sequence.leaving === "stopped") {
+      this.#finish(sequence, "stop");
+      return;
+    }
+    this.#publishAnswer(sequence);
+    this.#depart(sequence);
+    sequence.answer.fail(cancelled(sequence));
+  }
+
+  /** What the last step computed for the sequence is lost, or nothing was. */
+  #fail(sequence: Sequence, error: unknown): void {
+    this.#depart(sequence);
+    sequence.answer.fail(error);
+  }
+
+  #depart(sequence: Sequence): void {
+    sequence.ended = true;
+    this.#scheduler.leave(sequence);
+    sequence.onEnd?.();
+  }
+
+  /** Idempotent. Takes effect at once, unless a step with rows of the sequence is in flight: then when it ends. */
+  #leave(sequence: Sequence, how: "cancelled" | "stopped", cause?: unknown): void {
+    if (sequence.ended || sequence.leaving === "cancelled") return;
+    sequence.leaving = how;
+    sequence.cause = cause;
+    if (this.#inFlight.some((entry) => entry.sequence === sequence)) this.#cancelStepIfUnwanted();
+    else this.#end(sequence);
+  }
+
+  #cancelStepIfUnwanted(): void {
+    const unwanted = this.#disposed || this.#inFlight.every(({ sequence }) => sequence.leaving === "cancelled");
+    if (unwanted && this.#inFlight.length > 0) Atomics.store(this.#cancelFlag, 0, 1);
+  }
+
+  #sequence(request: GenerateRequest): Sequence {
+    if (this.#disposed) throw new EngineError("engine_disposed", "the engine was disposed");
+    const { contextLength } = this.#runtime.info;
+    refuse(request, this.#runtime.info.vocabularySize);
+    const answer: Answer = new Answer({ cancel: () => this.#leave(sequence, "cancelled"), stop: () => this.#leave(sequence, "stopped") });
+    const sequence: Sequence = new Sequence(++this.#sequences, request, this.#cache.namespace(request.namespace), maxTokensOf(request, contextLength), answer);
+    return sequence;
+  }
+
+  #endAll(error: EngineError): void {
+    for (const sequence of [...this.#scheduler.waiting.drop(() => true), ...this.#scheduler.running]) this.#fail(sequence, error);
+  }
+
+  #wakeUp(): void {
+    this.#wake?.();
+    this.#wake = null;
+  }
+}
+
+function cancelled({ cause }: Sequence): EngineError {
+  return new EngineError("request_cancelled", "the request was cancelled", undefined, { cause });
+}
+
+/** Errors of the compute layer keep their kind and code; anything else is ours to report. */
+function stepError(error: unknown): unknown {
+  if (typeof (error as { kind?: unknown }).kind === "string") return error;
+  return new EngineError("step_failed", "a forward step failed; the request may be sent again", undefined, { cause: error });
+}

@@ -1,0 +1,152 @@
+import type { CellLease } from "@palimpsest/kvstore";
+import type { MatchLease, Path } from "@palimpsest/radix";
+import type { Cache } from "./cache.ts";
+import { CellTable } from "./table.ts";
+
+/**
+ * Pages of which a sequence is the one writer, and the cells in them that are not published yet.
+ *
+ *     pages   | a a a a | b b b b | b c · · |
+ *               released  ^ base    ^ used         lease: [base, capacity)
+ */
+interface OwnPages {
+  pages: Int32Array;
+  lease: CellLease;
+  base: number;
+  used: number;
+  capacity: number;
+}
+
+/**
+ * All that one sequence holds of the cache: the match it began with, the pages it writes, its leases on what it published, and the
+ * pages it was promised. `release` gives everything back; nothing else does.
+ */
+export class Holding {
+  readonly table: CellTable;
+  readonly #cache: Cache;
+  readonly #namespace: string;
+  readonly #match: MatchLease<CellLease>;
+  readonly #published: MatchLease<CellLease>[] = [];
+  /** In the order in which they are filled; only the last one has room. */
+  readonly #own: OwnPages[] = [];
+  #promised: number;
+  /** Some of our cells are not in the tree: behind them none can be entered. */
+  #private = false;
+  #released = false;
+
+  /** Takes over the match, and the pages that were promised for it. */
+  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number) {
+    this.#cache = cache;
+    this.#namespace = namespace;
+    this.#match = match;
+    this.#promised = promised;
+    this.table = new CellTable(cache.pool.pageSize);
+    for (const { start, value } of match.spans) if (value !== null) this.table.addLease(start, value);
+  }
+
+  /** Pages that may still be taken. */
+  get promised(): number {
+    return this.#promised;
+  }
+
+  /** Gives the missing cells [from, to) places in pages of our own. */
+  take(from: number, to: number): void {
+    const { pageSize } = this.table;
+    for (let cell = from; cell < to; ) {
+      let own = this.#own.at(-1);
+      if (own === undefined || own.used === own.capacity) own = this.#more(Math.ceil((to - cell) / pageSize));
+      const length = Math.min(to - cell, own.capacity - own.used);
+      this.table.add({ cell, length, pages: own.pages, first: own.used });
+      own.used += length;
+      cell += length;
+    }
+  }
+
+  /**
+   * Publishes the cells [from, to) of the path: computed, in our own pages, and the next of these to be published. Where the tree has
+   * them already, computed by somebody else, we go on with its cells, and our own go.
+   */
+  publish(path: Path, from: number, to: number): void {
+    if (this.#private) return;
+    for (let cell = from; cell < to; ) {
+      const value = this.#gather(cell, to);
+      const end = cell + value.length;
+      const lease = this.#cache.publish(this.#namespace, path, cell, end, value);
+      if (lease === null || !this.#adopt(lease)) {
+        this.#private = true;
+        return;
+      }
+      this.#disown(end - cell);
+      cell = end;
+    }
+  }
+
+  /** Idempotent. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#cache.unpromise(this.#promised);
+    this.#promised = 0;
+    this.table.clear();
+    for (const lease of this.#published) lease.release();
+    this.#match.release();
+    for (const { lease } of this.#own) lease.release();
+    this.#own.length = 0;
+  }
+
+  /** Places that only this sequence may write. For the auditor: no slot is named by two sequences. */
+  *writableSlots(): Generator<number> {
+    for (const { lease } of this.#own) for (let i = 0; i < lease.length; i++) yield lease.slot(i);
+  }
+
+  #more(count: number): OwnPages {
+    const lease = this.#cache.take(count);
+    this.#promised -= count;
+    const own = { pages: lease.pages, lease, base: 0, used: 0, capacity: lease.length };
+    this.#own.push(own);
+    return own;
+  }
+
+  /** A lease for the tree on as many of the next cells as lie in whole pages one after another. */
+  #gather(cell: number, to: number): CellLease {
+    const { pageSize } = this.table;
+    let value: CellLease | null = null;
+    let left = to - cell;
+    for (const { lease, base, used } of this.#own) {
+      if (left === 0) break;
+      if (value !== null && ((value.offset + value.length) % pageSize !== 0 || base % pageSize !== 0)) break;
+      const length = Math.min(left, used - base);
+      const part = lease.slice(0, length, "cached");
+      value = value === null ? part : value.join(part);
+      left -= length;
+    }
+    return value!;
+  }
+
+  /** Goes on with the tree's cells. False, and the lease is given back, where they would take pages that others were promised. */
+  #adopt(lease: MatchLease<CellLease>): boolean {
+    if (this.#cache.available < 0) {
+      lease.release();
+      return false;
+    }
+    this.#published.push(lease);
+    for (const { start, value } of lease.spans) if (value !== null && value.slot(0) !== this.table.slot(start)) this.table.move(start, value);
+    return true;
+  }
+
+  /** The next `count` cells in our pages are held through the tree's lease now, or replaced by others. */
+  #disown(count: number): void {
+    for (let left = count; left > 0; ) {
+      const own = this.#own[0]!;
+      const length = Math.min(left, own.used - own.base);
+      const [done, rest] = own.lease.split(length);
+      done.release();
+      own.lease = rest;
+      own.base += length;
+      left -= length;
+      if (own.base < own.capacity) continue;
+      rest.release();
+      this.#own.shift();
+    }
+  }
+}
