@@ -1,4 +1,5 @@
 import { EngineError } from "./errors.ts";
+import { Utf8Stream } from "./tokenizer/utf8-stream.ts";
 
 /** Bytes of tokens, as a tokenizer knows them. Control tokens have whatever bytes they shall be shown as; none is fine. */
 export interface TokenBytes {
@@ -24,7 +25,7 @@ export interface AssembledText {
 export class TextAssembly {
   readonly #tokens: TokenBytes;
   readonly #stops: readonly string[];
-  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  readonly #characters = new Utf8Stream();
   /** Text that may still be the beginning of a stop string. */
   #held = "";
   #stopped = false;
@@ -42,12 +43,12 @@ export class TextAssembly {
   }
 
   push(id: number): AssembledText {
-    return this.#add(this.#decoder.decode(this.#tokens.bytes(id), { stream: true }));
+    return this.#add(this.#characters.push(this.#tokens.bytes(id)));
   }
 
   /** The answer has ended: what was held, an incomplete character as U+FFFD. */
   end(): string {
-    const { text } = this.#add(this.#decoder.decode());
+    const { text } = this.#add(this.#characters.end());
     const rest = this.#held;
     this.#held = "";
     return this.#stopped ? text : text + rest;
