@@ -1,3 +1,4 @@
+import { mergeRanges } from "./ranges.ts";
 import type { Range, Span } from "./types.ts";
 
 /**
@@ -176,9 +177,9 @@ export function settleGhosts(cells: Cells): void {
   cells.tail += gap;
 }
 
-/** Positions 0…n−1 in order. Returns how many cells moved and by how much the counter did. */
+/** Positions 0…n−1 in order, in a new list. Returns how many cells moved and by how much the counter did. */
 export function compact(cells: Cells): { shifted: number; delta: number } {
-  const { segments } = cells;
+  const segments = (cells.segments = cells.segments.slice());
   let removed = 0;
   let shifted = 0;
   for (let i = 0; i < segments.length; i++) {
@@ -192,4 +193,19 @@ export function compact(cells: Cells): { shifted: number; delta: number } {
   const delta = -(removed + cells.tail);
   cells.tail = 0;
   return { shifted, delta: delta === 0 ? 0 : delta };
+}
+
+/** Numbers of the visible cells that lie in the ranges (ascending, disjoint), ascending and merged. */
+export function cellsIn(cells: Cells, ranges: readonly Range[]): Range[] {
+  const found: Range[] = [];
+  for (const [start, end] of ranges) {
+    for (let i = findPlace(cells.segments, start); i < cells.segments.length; i++) {
+      const { cell, length, place, step } = cells.segments[i]!;
+      if (place >= end) break;
+      const from = step === 0 ? 0 : Math.max(0, start - place);
+      const to = step === 0 ? length : Math.min(length, end - place);
+      found.push([cell + from, cell + to]);
+    }
+  }
+  return mergeRanges(found);
 }

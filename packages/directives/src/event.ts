@@ -1,4 +1,5 @@
 import { type Cells, counterOf } from "./cells.ts";
+import { mergeRanges } from "./ranges.ts";
 import type { CanonicalEvent, Range } from "./types.ts";
 
 /** Cells that an event bears: one stretch, where it is born, and the visible cell that it stands before then (−1: behind all). */
@@ -41,7 +42,7 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
   const last = shifts[shifts.length - 1]?.delta ?? 0;
   const counter = counterOf(after) - counterOf(before) - last;
   if (hidden.length === 0 && shifts.length === 0 && counter === 0 && born.length === 0) return null;
-  const joined = joinRanges(hidden);
+  const joined = mergeRanges(hidden);
   const words = born.map(({ length, position, before: cell }) => `i${length}@${position}<${cell}`);
   for (const [start, end] of joined) words.push(`h${start}-${end}`);
   for (const { cell, delta } of shifts) words.push(`s${cell}:${delta}`);
@@ -119,7 +120,7 @@ function shiftsOf(before: Cells, after: Cells, firstCell: number, hidden: [numbe
 
 /** Movements that the born cells saw, of cells before the last of them, where a compaction made others of them in the end. */
 function shiftsSeen({ firstCell, before, seen, after, born }: Transition): Shift[] {
-  if (born.length === 0 || seen === after) return [];
+  if (born.length === 0 || seen.segments === after.segments) return [];
   const lastBorn = seen.segments.findLastIndex(({ cell }) => cell >= firstCell);
   const upTo = (cells: Cells): Cells => ({ segments: cells.segments.slice(0, lastBorn), tail: 0 });
   const sight = shiftsOf(before, upTo(seen), firstCell, []);
@@ -153,16 +154,4 @@ function hiddenBorn(after: Cells, firstCell: number, born: readonly BornStretch[
   }
   if (done < last.cell + last.length) gone.push([done, last.cell + last.length]);
   return gone;
-}
-
-/** Ranges of cells in ascending order, touching ones joined. */
-function joinRanges(ranges: [number, number][]): Range[] {
-  ranges.sort((a, b) => a[0] - b[0]);
-  const joined: [number, number][] = [];
-  for (const [start, end] of ranges) {
-    const last = joined[joined.length - 1];
-    if (last && last[1] === start) last[1] = end;
-    else joined.push([start, end]);
-  }
-  return joined;
 }

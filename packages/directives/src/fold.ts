@@ -1,10 +1,13 @@
-import { append, type Cells, compact, counterOf, hide, positionAfter, settleGhosts, viewOf, visibleOf } from "./cells.ts";
+import { editLog, type Edited, type Task } from "./edit.ts";
 import { DirectiveError } from "./errors.ts";
-import { canonicalEvent } from "./event.ts";
-import type { CompactOperation, HideOperation, Lowered, Operation } from "./operations.ts";
+import { eraseSets } from "./erase.ts";
+import { type Checkpoint, type Counts, Folding, type FoldingOptions } from "./folding.ts";
+import { type Group, groupByBoundary, sameGroup, tasksOf } from "./groups.ts";
+import { lowerAll } from "./lower.ts";
+import type { Lowered } from "./operations.ts";
 import type { Registry } from "./registry.ts";
-import { lowerContext, paramOf } from "./resolve.ts";
-import type { Birth, CanonicalEvent, Directive, Fold, Log, Outcome, Range, Span } from "./types.ts";
+import { paramOf } from "./resolve.ts";
+import type { Birth, CanonicalEvent, Directive, EraseSet, Fold, Log, Origin, Outcome, Retention } from "./types.ts";
 import { standardRegistry } from "./verbs/index.ts";
 
 export interface FoldOptions {
@@ -12,6 +15,8 @@ export interface FoldOptions {
   registry?: Registry | undefined;
   /** "akv": a reposition that finds the survivors compact leaves the counter where it is. */
   compat?: "akv" | undefined;
+  /** The fold of an earlier turn: boundaries that both have in common are not folded again. The result is the same without it. */
+  previous?: Fold | undefined;
 }
 
 /**
@@ -19,171 +24,118 @@ export interface FoldOptions {
  * boundary by boundary; all stand, or a `DirectiveError` names the one that cannot and its field.
  */
 export function fold(log: Log, directives: readonly Directive[], options: FoldOptions = {}): Fold {
-  const registry = options.registry ?? standardRegistry;
-  const lowered = directives.map((directive, index) => lower(registry, log, directive, index));
-  const folding = new Folding(log, directives, lowered, options.compat === "akv");
-  for (const group of groupByBoundary(lowered)) folding.apply(group);
-  return folding.finish();
+  const lowered = lowerAll(options.registry ?? standardRegistry, log, directives);
+  const edited = editLog(log, tasksOfAll(lowered));
+  refuseEmptyLog(log, directives, edited);
+  const groups = groupByBoundary(edited.tasks, directives.map(({ op }) => op));
+  const keepTailGap = options.compat === "akv";
+  const param = (task: Task, field?: string) => paramOf(directives[task.index]!, task.index, field);
+  const folding = new Folding({ tokens: edited.tokens, contextLength: log.contextLength, keepTailGap, param });
+  const known = commonCheckpoints(options.previous, { tokens: edited.tokens, contextLength: log.contextLength, keepTailGap }, groups);
+  for (const checkpoint of known) folding.resume(checkpoint);
+  const checkpoints = [...known, ...groups.slice(known.length).map((group) => folding.apply(group))];
+  return new TracedFold(folding, edited, { log, directives, lowered, groups, checkpoints, keepTailGap });
 }
 
-function lower(registry: Registry, log: Log, directive: Directive, index: number): Lowered {
-  const verb = registry.get(directive.op);
-  if (!verb) throw new DirectiveError("directive_unknown", `No verb "${directive.op}" is known.`, paramOf(directive, index, "op"));
-  return verb.lower(lowerContext(log, directive, index), directive);
+function tasksOfAll(lowered: readonly Lowered[]): Task[] {
+  return lowered.flatMap(({ operations }, index) => operations.map((operation): Task => ({ index, operation, origin: operation.at })));
 }
 
-/** An operation and the directive that it came from. */
-interface Task<O extends Operation = Operation> {
-  index: number;
-  operation: O;
+function refuseEmptyLog(log: Log, directives: readonly Directive[], { tokens, edits }: Edited): void {
+  const last = edits[edits.length - 1];
+  if (!last || tokens.length > 0 || log.tokens.length === 0) return;
+  throw new DirectiveError("target_invalid", "This forget leaves no token of the log; leave something to answer to.", paramOf(directives[last.index]!, last.index, "target"));
 }
 
-/** All tasks of one boundary, in the order in which they act. The order of the request's array has no part in it. */
-interface Group {
-  at: number;
-  hides: Task<HideOperation>[];
-  compacts: Task<CompactOperation>[];
+/** What a fold must have in common with an earlier one up to a boundary. */
+type Ground = Pick<FoldingOptions, "tokens" | "contextLength" | "keepTailGap">;
+
+interface Trace {
+  log: Log;
+  directives: readonly Directive[];
+  lowered: readonly Lowered[];
+  groups: readonly Group[];
+  checkpoints: readonly Checkpoint[];
+  keepTailGap: boolean;
 }
 
-function groupByBoundary(lowered: readonly Lowered[]): Group[] {
-  const groups = new Map<number, Group>();
-  lowered.forEach(({ operations }, index) => {
-    for (const operation of operations) {
-      const group = groups.get(operation.at) ?? { at: operation.at, hides: [], compacts: [] };
-      groups.set(operation.at, group);
-      if (operation.kind === "hide") group.hides.push({ index, operation });
-      else group.compacts.push({ index, operation });
-    }
-  });
-  const sorted = [...groups.values()].toSorted((a, b) => a.at - b.at);
-  for (const group of sorted) group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || a.index - b.index);
-  return sorted;
+/** The checkpoints of an earlier fold that hold for this one too: same tokens and same groups up to them. */
+function commonCheckpoints(previous: Fold | undefined, ground: Ground, groups: readonly Group[]): Checkpoint[] {
+  const earlier = previous && TracedFold.groundOf(previous);
+  if (!earlier || earlier.ground.keepTailGap !== ground.keepTailGap || earlier.ground.contextLength !== ground.contextLength) return [];
+  let common = 0;
+  let shared = 0;
+  const [theirs, ours] = [earlier.ground.tokens, ground.tokens];
+  for (; common < groups.length && common < earlier.checkpoints.length; common++) {
+    const { group } = earlier.checkpoints[common]!;
+    if (!sameGroup(group, groups[common]!)) break;
+    while (shared < group.at && theirs[shared] === ours[shared]) shared++;
+    if (shared < group.at) break;
+  }
+  return earlier.checkpoints.slice(0, common).map(({ counts, event }, i) => ({ group: groups[i]!, counts, event }));
 }
 
-/** Decides which of two drops counts the cells that both name, so that the report does not depend on the order of the array. */
-function compareRanges(a: readonly Range[], b: readonly Range[]): number {
-  for (let i = 0; i < Math.min(a.length, b.length); i++) {
-    const difference = a[i]![0] - b[i]![0] || a[i]![1] - b[i]![1];
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
-}
+/** A fold that remembers its way. */
+class TracedFold implements Fold {
+  readonly tokens: Int32Array;
+  readonly events: readonly CanonicalEvent[];
+  readonly births: readonly Birth[];
+  readonly nextPosition: number;
+  readonly visible: number;
+  readonly stages: number;
+  readonly lastCell: number;
+  readonly outcomes: readonly Outcome[];
+  readonly forgotten: number;
+  readonly origins: readonly Origin[] | null;
+  readonly retention: readonly Retention[];
+  readonly erase: readonly EraseSet[];
+  readonly #ground: Ground;
+  readonly #checkpoints: readonly Checkpoint[];
 
-class Folding {
-  readonly #log: Log;
-  readonly #directives: readonly Directive[];
-  readonly #akv: boolean;
-  readonly #outcomes: Outcome[];
-  readonly #events: CanonicalEvent[] = [];
-  readonly #births: Birth[] = [];
-  #cells: Cells = { segments: [], tail: 0 };
-  #open: { cell: number; length: number; position: number; token: number; cells: Cells } = { cell: 0, length: 0, position: 0, token: 0, cells: this.#cells };
-
-  constructor(log: Log, directives: readonly Directive[], lowered: readonly Lowered[], akv: boolean) {
-    this.#log = log;
-    this.#directives = directives;
-    this.#akv = akv;
-    this.#outcomes = lowered.map((entry, index) => outcomeOf(directives[index]!, index, entry));
-    this.#open.cells = this.#snapshot();
-  }
-
-  apply(group: Group): void {
-    this.#bear(group.at);
-    const before = this.#cells;
-    const after = (this.#cells = this.#snapshot());
-    for (const task of group.hides) this.#report(task, { hidden: hide(after, task.operation.ranges) });
-    settleGhosts(after);
-    group.compacts.forEach((task, i) => this.#report(task, i === 0 ? this.#compact(task) : { shifted: 0, delta: 0 }));
-    const firstCell = this.#open.cell + this.#open.length;
-    const event = canonicalEvent(group.at, { firstCell, before, seen: after, after, born: [] });
-    if (!event) {
-      this.#cells = before;
-      return;
-    }
-    this.#events.push(event);
-    this.#close();
-    this.#open = { cell: firstCell, length: 0, position: counterOf(after), token: group.at, cells: this.#snapshot() };
+  constructor(folding: Folding, edited: Edited, trace: Trace) {
+    const { nextPosition, visible, cells } = folding.finish();
+    this.tokens = folding.tokens(cells);
+    this.events = folding.events;
+    this.births = folding.births;
+    this.nextPosition = nextPosition;
+    this.visible = visible;
+    this.stages = 1 + folding.events.length;
+    this.lastCell = lastLogCell(folding.births);
+    this.outcomes = outcomesOf(trace, edited);
+    this.forgotten = edited.forgotten;
+    this.origins = edited.origins;
+    this.retention = trace.checkpoints.flatMap(retentionOf);
+    this.erase = eraseSets(trace.log, trace.lowered, edited);
+    this.#ground = { tokens: edited.tokens, contextLength: trace.log.contextLength, keepTailGap: trace.keepTailGap };
+    this.#checkpoints = trace.checkpoints;
   }
 
-  finish(): Fold {
-    this.#bear(this.#log.tokens.length);
-    const nextPosition = counterOf(this.#cells);
-    this.#close();
-    return {
-      tokens: this.#log.tokens,
-      events: this.#events,
-      births: this.#births,
-      nextPosition,
-      visible: visibleOf(this.#cells),
-      stages: 1 + this.#events.length,
-      lastCell: this.#log.tokens.length - 1,
-      outcomes: this.#outcomes,
-    };
-  }
-
-  #snapshot(): Cells {
-    return { segments: this.#cells.segments.slice(), tail: this.#cells.tail };
-  }
-
-  /** Computes the log's tokens up to `token` in the stage that is open. */
-  #bear(token: number): void {
-    const open = this.#open;
-    const born = open.token + open.length;
-    append(this.#cells, open.cell + open.length, born, token - born, open.position + open.length);
-    open.length = token - open.token;
-    const { contextLength } = this.#log;
-    if (open.length > 0 && open.position + open.length > contextLength) {
-      throw new DirectiveError(
-        "context_length_exceeded",
-        `The log reaches position ${open.position + open.length - 1}, but the model's context has ${contextLength} positions; shorten it, or drop and reposition earlier.`,
-      );
-    }
-  }
-
-  #close(): void {
-    const { cell, length, position, token, cells } = this.#open;
-    let view: Span[] | undefined;
-    this.#births.push({
-      cell,
-      length,
-      position,
-      token,
-      get view() {
-        return (view ??= viewOf(cells.segments, cells.segments.length));
-      },
-    });
-  }
-
-  #compact({ index, operation }: Task<CompactOperation>): { shifted: number; delta: number } {
-    const cells = this.#cells;
-    if (operation.refuseEmpty && cells.segments.length === 0) {
-      throw new DirectiveError(
-        "akv_invalid",
-        "Nothing is visible at this reposition; expected at least one message that is not dropped.",
-        paramOf(this.#directives[index]!, index),
-      );
-    }
-    if (this.#akv && positionAfter(cells.segments, cells.segments.length) === visibleOf(cells)) return { shifted: 0, delta: 0 };
-    return compact(cells);
-  }
-
-  #report(task: Task, counts: { hidden?: number; shifted?: number; delta?: number }): void {
-    const outcome = this.#outcomes[task.index]!;
-    outcome.hidden = add(outcome.hidden, counts.hidden);
-    outcome.shifted = add(outcome.shifted, counts.shifted);
-    outcome.delta = add(outcome.delta, counts.delta);
-    if (!counts.hidden && !counts.shifted && !counts.delta) return;
-    outcome.status = "applied";
-    delete outcome.reason;
+  static groundOf(other: Fold): { ground: Ground; checkpoints: readonly Checkpoint[] } | undefined {
+    return #ground in other ? { ground: other.#ground, checkpoints: other.#checkpoints } : undefined;
   }
 }
 
-function add(sum: number | undefined, count: number | undefined): number | undefined {
-  return count === undefined ? sum : (sum ?? 0) + count;
+function lastLogCell(births: readonly Birth[]): number {
+  const last = births.findLast(({ token, length }) => token >= 0 && length > 0);
+  return last ? last.cell + last.length - 1 : -1;
+}
+
+function retentionOf({ group, counts }: Checkpoint): Retention[] {
+  const first = counts.length - group.retains.length;
+  return group.retains.flatMap(({ index, operation }, i) =>
+    counts[first + i]!.retained!.map((cells): Retention => ({ cells, priority: operation.priority, seconds: operation.seconds, directive: index })),
+  );
+}
+
+function outcomesOf({ directives, lowered, checkpoints }: Trace, { edits, lost }: Edited): Outcome[] {
+  const outcomes = lowered.map((entry, index) => untouched(directives[index]!, index, entry, lost.has(index)));
+  for (const { index, removed, inserted } of edits) tell(outcomes[index]!, { hidden: removed, inserted, shifted: 0, delta: inserted - removed });
+  for (const { group, counts } of checkpoints) tasksOf(group).forEach((task, i) => tell(outcomes[task.index]!, counts[i]!));
+  return outcomes;
 }
 
 /** The outcome before anything was applied: without effect, until a task of the directive has one. */
-function outcomeOf(directive: Directive, index: number, { at, ranges, reason }: Lowered): Outcome {
+function untouched(directive: Directive, index: number, { at, ranges, reason }: Lowered, lost: boolean): Outcome {
   return {
     index,
     op: directive.op,
@@ -191,6 +143,16 @@ function outcomeOf(directive: Directive, index: number, { at, ranges, reason }: 
     at_token: at,
     ...(ranges === undefined ? {} : { ranges, hidden: 0, inserted: 0, shifted: 0, delta: 0 }),
     status: "no_effect",
-    reason: reason ?? (ranges === undefined ? "nothing_moves" : "already_hidden"),
+    reason: lost ? "forgotten" : (reason ?? (ranges === undefined ? "nothing_moves" : "already_hidden")),
   };
+}
+
+function tell(outcome: Outcome, counts: Counts): void {
+  for (const name of ["hidden", "inserted", "shifted", "delta", "recomputed"] as const) {
+    const count = counts[name];
+    if (count !== undefined) outcome[name] = (outcome[name] ?? 0) + count;
+    if (count) outcome.status = "applied";
+  }
+  if (counts.retained && counts.retained.length > 0) outcome.status = "applied";
+  if (outcome.status === "applied") delete outcome.reason;
 }

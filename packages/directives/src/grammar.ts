@@ -27,3 +27,8 @@ export const targetSchema = z
     }),
   ])
   .describe("Message ids and token numbers count the request's own log from 0, whatever earlier directives did.");
+
+/** What a splice puts in the target's place. */
+export const replacementSchema = z
+  .union([z.string().max(LIMITS.textCharacters), z.array(count()).max(LIMITS.replacementTokens)])
+  .describe("Text (tokenised alone, without BOS, control tokens as text) or token ids.");

@@ -2,15 +2,29 @@ import type { Range } from "./types.ts";
 
 /**
  * What verbs lower to, and nothing else. `at` is the boundary: the log token that the operation stands before. Ranges are log tokens
- * in ascending order without overlap.
+ * in ascending order without overlap; each lies wholly before its boundary.
  */
-export type Operation = HideOperation | CompactOperation;
+export type Operation = HideOperation | ReplaceOperation | CompactOperation | RetainOperation | EditOperation;
 
 /** Queries from the boundary on do not see the cells of the ranges. */
 export interface HideOperation {
   kind: "hide";
   at: number;
   ranges: readonly Range[];
+}
+
+/**
+ * Hide, insert and shift in one: the tokens take the target's place and see only the visible cells before it; what follows moves up.
+ * By how much can only be read from the positions at the boundary, so no verb can say it. `refresh` > 0: that many visible cells
+ * behind the target are then computed again.
+ */
+export interface ReplaceOperation {
+  kind: "replace";
+  at: number;
+  /** Empty: a pure insertion. */
+  target: Range;
+  tokens: Int32Array;
+  refresh: number;
 }
 
 /** The visible cells take positions 0…n−1 in order, the counter becomes n. */
@@ -20,6 +34,27 @@ export interface CompactOperation {
   /** Whether an empty visible set is an error (AKV) instead of counter 0. */
   refuseEmpty?: boolean | undefined;
 }
+
+/** Order of eviction. Above the ordinary priority it reaches the cells that stay visible, below it those that were. */
+export interface RetainOperation {
+  kind: "retain";
+  at: number;
+  ranges: readonly Range[];
+  /** 0…100; ordinary is 35. */
+  priority: number;
+  seconds: number | null;
+}
+
+/** The text itself is edited before it is folded, and every trace of the target erased: the answer of the log in which it never stood. */
+export interface EditOperation {
+  kind: "edit";
+  at: number;
+  target: Range;
+  tokens: Int32Array;
+}
+
+/** Priority of cells that nobody spoke of. */
+export const ORDINARY_PRIORITY = 35;
 
 /** What a directive came to before any cell is looked at. */
 export interface Lowered {

@@ -5,9 +5,6 @@ import type { Registry } from "./registry.ts";
 import type { Directive } from "./types.ts";
 import { standardRegistry } from "./verbs/index.ts";
 
-/** Verbs of the language that this version parses but does not carry out. */
-const LATER_VERBS = new Set(["splice", "pin", "decay", "scratch"]);
-
 export interface ParseOptions {
   registry?: Registry | undefined;
   /** The field that held the array, for error messages. */
@@ -32,9 +29,6 @@ function parseDirective(item: unknown, registry: Registry, param: string): Direc
   const op = (item as { op?: unknown }).op;
   const verb = typeof op === "string" ? registry.get(op) : undefined;
   if (!verb) {
-    if (typeof op === "string" && LATER_VERBS.has(op)) {
-      throw new DirectiveError("directive_unsupported", `The verb "${op}" is not carried out by this version.`, `${param}.op`);
-    }
     const known = registry.list().map(({ name }) => `"${name}"`);
     throw new DirectiveError("directive_unknown", `Expected one of ${known.join(", ")}; got ${shown(op)}.`, `${param}.op`);
   }

@@ -1,13 +1,23 @@
 import { DirectiveError, type DirectiveErrorCode, shown } from "./errors.ts";
-import type { Boundary, Directive, Log, Part, Range, Target } from "./types.ts";
+import { mergeRanges } from "./ranges.ts";
+import type { Boundary, ChatLog, Directive, Log, Part, Range, Target } from "./types.ts";
 
 /** What a verb's `lower` may ask of the log. All numbers are those of the request's own log. */
 export interface LowerContext {
   readonly log: Log;
   /** The log token that a boundary stands before; an absent one is the end of the log, before the generation header. */
   boundary(at: Boundary | undefined): number;
-  /** What a target covers, ascending and merged. It must lie wholly before `at`. Empty only for a part or text without a whole token. */
+  /**
+   * What a target covers, ascending and merged; it must lie wholly before `at`. None for a part, text or message without a whole
+   * token. An empty range of tokens is refused.
+   */
   ranges(target: Target, at: number): readonly Range[];
+  /** The same as one range, which may be empty (an insertion) when tokens are named. Null where `ranges` has none. */
+  contiguous(target: Target, at: number): Range | null;
+  /** Tokens of a replacement. */
+  replacement(value: string | readonly number[], field: string): Int32Array;
+  /** Ends of the assistant messages that follow the boundary, ascending. Refused (by `field`) where there are no messages. */
+  turnsAfter(at: number, field: string): readonly number[];
   /** Refuses the directive and names one of its fields. */
   fail(code: DirectiveErrorCode, field: string, message: string): never;
 }
@@ -19,96 +29,152 @@ export function paramOf(directive: Directive, index: number, field?: string): st
   return field === undefined || directive.param !== undefined ? base : `${base}.${field}`;
 }
 
-export function lowerContext(log: Log, directive: Directive, index: number): LowerContext {
-  const fail = (code: DirectiveErrorCode, field: string, message: string): never => {
-    throw new DirectiveError(code, message, paramOf(directive, index, field));
-  };
-  return {
-    log,
-    fail,
-    boundary: (at) => resolveBoundary(log, at, fail),
-    ranges: (target, at) => resolveTarget(log, target, at, fail),
-  };
-}
-
 type Fail = LowerContext["fail"];
 
-function resolveBoundary(log: Log, at: Boundary | undefined, fail: Fail): number {
-  if (at === undefined) return log.header;
-  if ("token" in at) {
-    const { token } = at;
-    if (token > log.tokens.length) {
-      fail("boundary_invalid", "at.token", `Expected a token number up to ${log.tokens.length}, the length of the log; got ${token}.`);
+/** Answers verbs' questions about one log. Keeps what many of them ask: where messages begin, and which are turns. */
+export class Resolver {
+  readonly #log: Log;
+  readonly #starts: Int32Array;
+  #turns: readonly Range[] | undefined;
+
+  constructor(log: Log) {
+    this.#log = log;
+    this.#starts = new Int32Array((log.chat?.messages ?? 0) + 2).fill(-1);
+  }
+
+  context(directive: Directive, index: number): LowerContext {
+    const fail = (code: DirectiveErrorCode, field: string, message: string): never => {
+      throw new DirectiveError(code, message, paramOf(directive, index, field));
+    };
+    return {
+      log: this.#log,
+      fail,
+      boundary: (at) => this.#boundary(at, fail),
+      ranges: (target, at) => this.#ranges(target, at, fail),
+      contiguous: (target, at) => this.#contiguous(target, at, fail),
+      replacement: (value, field) => replacementTokens(this.#log, value, field, fail),
+      turnsAfter: (at, field) => this.#turnsAfter(at, field, fail),
+    };
+  }
+
+  #boundary(at: Boundary | undefined, fail: Fail): number {
+    const { header, tokens, chat } = this.#log;
+    if (at === undefined) return header;
+    if ("message" in at) {
+      if (!chat) return fail("boundary_invalid", "at", `A completions request has no messages; expected {"token": n}, got ${shown(at)}.`);
+      this.#checkMessage(chat, at.message, "boundary_invalid", "at.message", fail);
+      return this.#start(chat, at.message + 1);
     }
-    if (token > log.header && token < log.tokens.length) {
-      fail(
-        "boundary_invalid",
-        "at.token",
-        `Token ${token} lies inside the generation header (from ${log.header}); leave "at" out, or name a token up to ${log.header}.`,
-      );
+    const { token } = at;
+    if (token > tokens.length) fail("boundary_invalid", "at.token", `Expected a token number up to ${tokens.length}, the length of the log; got ${token}.`);
+    if (token > header && token < tokens.length) {
+      fail("boundary_invalid", "at.token", `Token ${token} lies inside the generation header (from ${header}); leave "at" out, or name a token up to ${header}.`);
     }
     return token;
   }
-  const chat = log.chat;
-  if (!chat) return fail("boundary_invalid", "at", `A completions request has no messages; expected {"token": n}, got ${shown(at)}.`);
-  if (at.message >= chat.messages) {
-    fail("boundary_invalid", "at.message", `Expected a message from 0 to ${chat.messages - 1}; got ${at.message}.`);
+
+  #ranges(target: Target, at: number, fail: Fail): readonly Range[] {
+    if ("tokens" in target) {
+      if (target.tokens[0] === target.tokens[1]) fail("target_invalid", "target.tokens", `Expected at least one token; got the empty range ${shown(target.tokens)}.`);
+      return [this.#tokenRange(target.tokens, at, fail)];
+    }
+    const { chat } = this.#log;
+    if (!chat) return fail("target_invalid", "target", `A completions request has no messages; expected {"tokens": [start, end]}, got ${shown(target)}.`);
+    const inMessages = "messages" in target;
+    const ranges = inMessages ? this.#messageRanges(chat, target.messages, target.part, fail) : this.#textRanges(chat, target.text, fail);
+    const last = ranges[ranges.length - 1];
+    if (last && last[1] > at) {
+      const field = inMessages ? "target.messages" : "target.text.message";
+      fail("target_invalid", field, `The target reaches token ${last[1]}, behind its boundary before token ${at}; it must lie wholly before it.`);
+    }
+    return ranges;
   }
-  return firstOwnedFrom(chat.owners, at.message + 1);
+
+  #contiguous(target: Target, at: number, fail: Fail): Range | null {
+    if ("tokens" in target) return this.#tokenRange(target.tokens, at, fail);
+    const ranges = this.#ranges(target, at, fail);
+    if (ranges.length > 1) {
+      fail("target_invalid", "target", `Expected one contiguous range of tokens; the target resolves to ${ranges.length}: ${shown(ranges)}. Use one directive for each.`);
+    }
+    return ranges[0] ?? null;
+  }
+
+  #tokenRange([start, end]: readonly [number, number], at: number, fail: Fail): Range {
+    const { length } = this.#log.tokens;
+    if (start > end) fail("target_invalid", "target.tokens", `Expected [start, end] with start ≤ end; got [${start}, ${end}].`);
+    if (end > length) fail("target_invalid", "target.tokens", `Expected tokens of the log, which has ${length}; got [${start}, ${end}].`);
+    if (end > at) fail("target_invalid", "target.tokens", `[${start}, ${end}] reaches behind its boundary before token ${at}; a target must lie wholly before it.`);
+    return [start, end];
+  }
+
+  #messageRanges(chat: ChatLog, messages: readonly number[], part: Part | undefined, fail: Fail): readonly Range[] {
+    if (messages.length === 0) fail("target_invalid", "target.messages", "Expected at least one message id; got an empty list.");
+    const ids = ascending(messages);
+    this.#checkMessage(chat, ids[ids.length - 1]!, "target_invalid", "target.messages", fail);
+    if (part !== undefined) {
+      const partOf = chat.part ?? fail("directive_unsupported", "target.part", "This log does not know the parts of its messages; name messages or tokens instead.");
+      return mergeRanges(ids.flatMap((id) => partOf(id, part)));
+    }
+    const ranges: [number, number][] = [];
+    for (const id of ids) {
+      const [start, end] = [this.#start(chat, id), this.#start(chat, id + 1)];
+      const last = ranges[ranges.length - 1];
+      if (last && last[1] === start) last[1] = end;
+      else if (end > start) ranges.push([start, end]);
+    }
+    return ranges;
+  }
+
+  #textRanges(chat: ChatLog, text: { message: number; exact: string; occurrence?: number | undefined }, fail: Fail): readonly Range[] {
+    this.#checkMessage(chat, text.message, "target_invalid", "target.text.message", fail);
+    const find = chat.text ?? fail("directive_unsupported", "target.text", "This log does not know the text of its messages; name messages or tokens instead.");
+    const occurrence = text.occurrence ?? 1;
+    const found = find(text.message, text.exact, occurrence);
+    if (found === null) {
+      return fail("target_invalid", "target.text", `Occurrence ${occurrence} of ${shown(text.exact)} was not found in message ${text.message}.`);
+    }
+    return mergeRanges(found);
+  }
+
+  #turnsAfter(at: number, field: string, fail: Fail): readonly number[] {
+    const { chat } = this.#log;
+    if (!chat) return fail("directive_invalid", field, "A completions request has no turns; expected seconds, or a boundary by token.");
+    const roles = chat.roles ?? fail("directive_unsupported", field, "This log does not know the roles of its messages, so it cannot count turns.");
+    this.#turns ??= roles.flatMap((role, message): Range[] => {
+      const [start, end] = [this.#start(chat, message), this.#start(chat, message + 1)];
+      return role === "assistant" && end > start ? [[start, end]] : [];
+    });
+    const first = this.#turns.findIndex(([start]) => start >= at);
+    return first < 0 ? [] : this.#turns.slice(first).map(([, end]) => end);
+  }
+
+  #checkMessage(chat: ChatLog, message: number, code: DirectiveErrorCode, field: string, fail: Fail): void {
+    if (message >= chat.messages) fail(code, field, `Expected a message from 0 to ${chat.messages - 1}; got ${message}.`);
+  }
+
+  /** First token of a message, or of what follows where it has none. */
+  #start(chat: ChatLog, message: number): number {
+    const known = this.#starts[message]!;
+    return known >= 0 ? known : (this.#starts[message] = firstOwnedFrom(chat.owners, message));
+  }
 }
 
-function resolveTarget(log: Log, target: Target, at: number, fail: Fail): readonly Range[] {
-  if ("tokens" in target) return [tokenRange(log, target.tokens, at, fail)];
-  const chat = log.chat;
-  if (!chat) return fail("target_invalid", "target", `A completions request has no messages; expected {"tokens": [start, end]}, got ${shown(target)}.`);
-  const ranges = "messages" in target ? messageRanges(log, target, fail) : textRanges(log, target.text, fail);
-  const last = ranges[ranges.length - 1];
-  if (last && last[1] > at) {
-    const field = "messages" in target ? "target.messages" : "target.text.message";
-    fail("target_invalid", field, `The target reaches token ${last[1]}, behind its boundary before token ${at}; it must lie wholly before it.`);
+function replacementTokens(log: Log, value: string | readonly number[], field: string, fail: Fail): Int32Array {
+  if (typeof value === "string") {
+    if (value === "") return new Int32Array(0);
+    const tokenize = log.tokenize ?? fail("directive_unsupported", field, "This log has no tokenizer; give the replacement as token ids.");
+    return Int32Array.from(tokenize(value));
   }
-  return ranges;
+  const { vocabulary } = log;
+  const wrong = vocabulary === undefined ? -1 : value.findIndex((id) => id >= vocabulary);
+  if (wrong >= 0) fail("replacement_invalid", `${field}[${wrong}]`, `Expected a token id below ${vocabulary}; got ${value[wrong]}.`);
+  return Int32Array.from(value);
 }
 
-function tokenRange(log: Log, [start, end]: readonly [number, number], at: number, fail: Fail): Range {
-  if (start > end) fail("target_invalid", "target.tokens", `Expected [start, end] with start ≤ end; got [${start}, ${end}].`);
-  if (end > log.tokens.length) {
-    fail("target_invalid", "target.tokens", `Expected tokens of the log, which has ${log.tokens.length}; got [${start}, ${end}].`);
-  }
-  if (end > at) {
-    fail("target_invalid", "target.tokens", `[${start}, ${end}] reaches behind its boundary before token ${at}; a target must lie wholly before it.`);
-  }
-  return [start, end];
-}
-
-function messageRanges(log: Log, target: { messages: number[]; part?: Part | undefined }, fail: Fail): readonly Range[] {
-  const chat = log.chat!;
-  const ids = [...new Set(target.messages)].toSorted((a, b) => a - b);
-  if (ids.length === 0) fail("target_invalid", "target.messages", "Expected at least one message id; got an empty list.");
-  const last = ids[ids.length - 1]!;
-  if (last >= chat.messages) {
-    fail("target_invalid", "target.messages", `Expected messages from 0 to ${chat.messages - 1}; got ${last}.`);
-  }
-  const { part } = target;
-  if (part === undefined) {
-    return mergeRanges(ids.map((id): Range => [firstOwnedFrom(chat.owners, id), firstOwnedFrom(chat.owners, id + 1)]));
-  }
-  const partOf = chat.part ?? fail("directive_unsupported", "target.part", "This log does not know the parts of its messages; name messages or tokens instead.");
-  return mergeRanges(ids.flatMap((id) => partOf(id, part)));
-}
-
-function textRanges(log: Log, text: { message: number; exact: string; occurrence?: number | undefined }, fail: Fail): readonly Range[] {
-  const chat = log.chat!;
-  if (text.message >= chat.messages) {
-    fail("target_invalid", "target.text.message", `Expected a message from 0 to ${chat.messages - 1}; got ${text.message}.`);
-  }
-  const find = chat.text ?? fail("directive_unsupported", "target.text", "This log does not know the text of its messages; name messages or tokens instead.");
-  const occurrence = text.occurrence ?? 1;
-  const found = find(text.message, text.exact, occurrence);
-  if (found === null) {
-    return fail("target_invalid", "target.text", `Occurrence ${occurrence} of ${shown(text.exact)} was not found in message ${text.message}.`);
-  }
-  return mergeRanges(found);
+/** Ids in ascending order, each once. Most lists are that already. */
+function ascending(ids: readonly number[]): readonly number[] {
+  for (let i = 1; i < ids.length; i++) if (ids[i]! <= ids[i - 1]!) return [...new Set(ids)].toSorted((a, b) => a - b);
+  return ids;
 }
 
 /** First token whose owner is at least `message` (binary search; owners never fall). */
@@ -121,16 +187,4 @@ export function firstOwnedFrom(owners: Int32Array, message: number): number {
     else low = middle + 1;
   }
   return low;
-}
-
-/** Ascending, without overlap, touching ranges joined, empty ones left out. */
-export function mergeRanges(ranges: readonly Range[]): readonly Range[] {
-  const sorted = ranges.filter(([start, end]) => end > start).toSorted((a, b) => a[0] - b[0]);
-  const merged: [number, number][] = [];
-  for (const [start, end] of sorted) {
-    const last = merged[merged.length - 1];
-    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-    else merged.push([start, end]);
-  }
-  return merged;
 }

@@ -36,6 +36,8 @@ export interface Log {
   contextLength: number;
   /** Tokens of a replacement that was given as text: alone, without BOS, control tokens as text. */
   tokenize?: ((text: string) => ArrayLike<number>) | undefined;
+  /** Ids of a replacement must lie below it. */
+  vocabulary?: number | undefined;
 }
 
 export interface ChatLog {
@@ -73,8 +75,10 @@ export interface Birth {
   position: number;
   /** In strictly increasing current position. */
   view: readonly Span[];
-  /** Log token of the first cell; −1 for cells that an event inserted. */
+  /** Token of the (edited) log of the first cell; −1 for cells that an event inserted. */
   token: number;
+  /** Tokens of the log, a replacement, or tokens of the log that a refresh computes again. */
+  kind: "log" | "inserted" | "recomputed";
 }
 
 /** What all directives of one boundary come to, by effect. Two events are the same exactly if their keys are equal. */
@@ -112,6 +116,49 @@ export interface Fold {
   lastCell: number;
   /** One for each directive, in the order given. */
   outcomes: readonly Outcome[];
+  /** Log tokens that `forget` took out of the text before it was folded. */
+  forgotten: number;
+  /** The edited log in pieces of the request's own one; null where nothing was edited. Births count tokens of the edited log. */
+  origins: readonly Origin[] | null;
+  /** Order of eviction, by cells. Never a part of an event's key. */
+  retention: readonly Retention[];
+  /** What every tier must lose, one for each `forget` with a target. */
+  erase: readonly EraseSet[];
+}
+
+/** A piece of the edited log: `length` tokens from `token` on are the request's tokens from `raw` on, or (−1) a replacement. */
+export interface Origin {
+  token: number;
+  length: number;
+  raw: number;
+}
+
+/** Cells that are worth more (or less) than the ordinary `35`. A hint: budgeted, revocable, expiring. */
+export interface Retention {
+  cells: Range;
+  /** 0 = first to go … 100 = last. */
+  priority: number;
+  /** Time to live from now; null: as long as requests say it again. */
+  seconds: number | null;
+  /** The directive that asked. */
+  directive: number;
+}
+
+/**
+ * Every history that a `forget` reaches: raw tokens (inserted cells left out) that begin with the choices of `path` one after another,
+ * whatever the events between them. Cells from `from` raw tokens into the last choice on, and all cells behind them, must go,
+ * the path of the edited log itself excepted.
+ */
+export interface EraseSet {
+  directive: number;
+  path: readonly (readonly EraseChoice[])[];
+}
+
+/** One of the texts that may stand at a place of the log: other forgets of the request may have been applied to a history or not. */
+export interface EraseChoice {
+  tokens: Int32Array;
+  /** Tokens before the forgotten ones; only in the last step of a path, 0 elsewhere. */
+  from: number;
 }
 
 /** What one directive came to: an entry of the report's `directives`, WIRE 4. */
@@ -127,4 +174,6 @@ export interface Outcome {
   inserted?: number | undefined;
   shifted?: number | undefined;
   delta?: number | undefined;
+  /** Cells that a refresh computed again. */
+  recomputed?: number | undefined;
 }

@@ -1,4 +1,5 @@
 import type { Boundary, Directive, Log, Range, Target } from "../src/types.ts";
+import { forgetNaively, type NaiveText } from "./naive-forget.ts";
 
 /**
  * What a log and its directives come to, computed cell by cell from the words of the documentation. It shares no code with `fold`
@@ -15,13 +16,31 @@ export interface NaiveProgram {
   stagePositions: number[][];
   /** cells × cells: which cells each one reads, itself included. */
   mask: boolean[][];
+  kinds: ("log" | "inserted" | "recomputed")[];
   /** Visible cells in the end, in order of position, and where they stand. */
   visible: { cell: number; position: number }[];
   nextPosition: number;
-  /** For each boundary with directives, ascending: the log token it stands before, the first cell born after it, and whether it changed anything. */
+  /** For each boundary with directives, ascending: the token of the edited log it stands before, the first cell born after it, and whether it changed anything. */
   boundaries: { at: number; cell: number; effective: boolean }[];
-  /** Cell of the last log token. */
+  /** Cell of the last log token, as first computed. */
   lastCell: number;
+  /** Tokens of the request's log that were forgotten. */
+  forgotten: number;
+  /** Request's token for each token of the edited log; −1 for the replacement of a forget. */
+  raw: number[];
+}
+
+/** One act at one boundary. */
+export interface Act {
+  kind: "drop" | "splice" | "reposition" | "forget";
+  /** Number of the directive. */
+  index: number;
+  /** Boundary in the request's log, for what is earlier and what is later. */
+  origin: number;
+  at: number;
+  ranges: Range[];
+  tokens: number[];
+  refresh: number;
 }
 
 interface Item {
@@ -32,30 +51,31 @@ interface Item {
   birth: number;
   position: number;
   hidden: boolean;
-}
-
-interface Resolved {
-  directive: Directive;
-  at: number;
-  ranges: Range[];
+  /** Hidden by a drop of the boundary in progress: splices still read its position. */
+  dropping: boolean;
+  /** The splice that brought it; −1 for the log's own. */
+  splice: number;
 }
 
 export function naiveFold(log: Log, directives: readonly Directive[]): NaiveProgram {
-  const run = new NaiveRun(log);
-  const resolved = directives.map((directive) => resolve(log, directive));
-  for (let token = 0; token <= log.tokens.length; token++) {
-    const here = resolved.filter(({ at }) => at === token);
+  const acts = directives.flatMap((directive, index) => actsOf(log, directive, index));
+  const text: NaiveText = { tokens: [...log.tokens], raw: Array.from(log.tokens, (_, i) => i) };
+  const edited = forgetNaively(text, acts);
+  const run = new NaiveRun();
+  for (let token = 0; token <= edited.text.tokens.length; token++) {
+    const here = edited.acts.filter(({ at }) => at === token);
     if (here.length > 0) run.boundary(token, here);
-    if (token < log.tokens.length) run.compute(token);
+    if (token < edited.text.tokens.length) run.compute(token, edited.text.tokens[token]!);
   }
-  return run.finish();
+  const kept = edited.text.raw.filter((raw) => raw >= 0).length;
+  return { ...run.finish(), forgotten: log.tokens.length - kept, raw: edited.text.raw };
 }
 
 class NaiveRun {
-  readonly #log: Log;
   /** All cells, hidden ones too, in the order of the text. */
   readonly #items: Item[] = [];
   readonly #born: Item[] = [];
+  readonly #kinds: NaiveProgram["kinds"] = [];
   readonly #mask: boolean[][] = [];
   readonly #stageOf: number[] = [];
   readonly #stages: Map<number, number>[] = [];
@@ -63,24 +83,29 @@ class NaiveRun {
   #counter = 0;
   #newStage = true;
   #lastCell = -1;
+  #splices = 0;
 
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  compute(token: number): void {
+  compute(place: number, token: number): void {
     this.#lastCell = this.#born.length;
-    this.#bear(this.#items.length, this.#log.tokens[token]!, token, this.#counter++);
+    const item = { ...blank(place, token), birth: this.#counter, position: this.#counter };
+    this.#counter++;
+    this.#items.push(item);
+    this.#bear(item, "log");
   }
 
-  boundary(at: number, here: readonly Resolved[]): void {
+  boundary(at: number, here: readonly Act[]): void {
     const before = this.#fingerprint();
     const cell = this.#born.length;
-    for (const { directive, ranges } of here) {
-      if (directive.op !== "drop") continue;
-      for (const item of this.#items) if (ranges.some(([start, end]) => start <= item.place && item.place < end)) item.hidden = true;
+    for (const item of this.#items) {
+      item.dropping = !item.hidden && here.some(({ kind, ranges }) => kind === "drop" && ranges.some((range) => inside(item.place, range)));
     }
-    if (here.some(({ directive }) => directive.op === "reposition")) {
+    const splices = here.filter(({ kind }) => kind === "splice").toSorted((a, b) => a.ranges[0]![0] - b.ranges[0]![0] || a.ranges[0]![1] - b.ranges[0]![1]);
+    const numbers = splices.map((act) => this.#splice(act));
+    for (const item of this.#items) if (item.dropping) Object.assign(item, { hidden: true, dropping: false });
+    this.#newStage = true;
+    for (const item of this.#items) if (item.cell < 0) this.#bear(item, "inserted");
+    splices.forEach((act, i) => this.#refresh(act, numbers[i]!));
+    if (here.some(({ kind }) => kind === "reposition")) {
       this.#counter = 0;
       for (const item of this.#items) if (!item.hidden) item.position = this.#counter++;
     }
@@ -88,11 +113,12 @@ class NaiveRun {
     this.#boundaries.push({ at, cell, effective: this.#fingerprint() !== before });
   }
 
-  finish(): NaiveProgram {
+  finish(): Omit<NaiveProgram, "forgotten" | "raw"> {
     const cells = this.#born.length;
     return {
       tokens: this.#born.map(({ token }) => token),
       birthPositions: this.#born.map(({ birth }) => birth),
+      kinds: this.#kinds,
       stageOf: this.#stageOf,
       stagePositions: this.#stages.map((stage) => Array.from({ length: cells }, (_, cell) => stage.get(cell) ?? -1)),
       mask: this.#mask.map((row) => Array.from({ length: cells }, (_, cell) => row[cell] ?? false)),
@@ -103,19 +129,54 @@ class NaiveRun {
     };
   }
 
-  /** Computes one cell in front of items[index]: it reads the visible items before that place, and itself. */
-  #bear(index: number, token: number, place: number, position: number): void {
-    const cell = this.#born.length;
-    const item: Item = { cell, token, place, birth: position, position, hidden: false };
-    if (this.#newStage) this.#stages.push(new Map(this.#items.filter(({ hidden }) => !hidden).map((other) => [other.cell, other.position])));
+  /** Hides the target and puts the replacement in its place, not yet computed. Returns the number of the splice. */
+  #splice({ ranges: [range], tokens }: Act): number {
+    const [start, end] = range!;
+    const positionFrom = (place: number) => this.#items.find((item) => !item.hidden && item.place >= place)?.position ?? this.#counter;
+    const [first, behind] = [positionFrom(start), positionFrom(end)];
+    const delta = tokens.length - (behind - first);
+    for (const item of this.#items) {
+      if (item.place >= end && !item.hidden) item.position += delta;
+      else if (item.place >= start && item.place < end) Object.assign(item, { hidden: true, dropping: false });
+    }
+    this.#counter += delta;
+    const splice = this.#splices++;
+    const replacement = tokens.map((token, i): Item => ({ ...blank(start, token), position: first + i, birth: first + i, splice }));
+    const index = this.#items.findIndex(({ place }) => place >= start);
+    this.#items.splice(index < 0 ? this.#items.length : index, 0, ...replacement);
+    return splice;
+  }
+
+  /** The first visible items behind the target, its own replacement left out, are computed again where they stand. */
+  #refresh({ ranges: [range], refresh }: Act, splice: number): void {
+    if (refresh === 0) return;
+    const own = this.#items.findLastIndex((item) => item.splice === splice);
+    const start = Math.max(own + 1, this.#items.findIndex(({ place }) => place >= range![1]));
+    if (!this.#items.some(({ place }) => place >= range![1])) return;
+    const zone = this.#items.filter((item, i) => i >= start && !item.hidden).slice(0, refresh);
+    for (const old of zone) {
+      const item: Item = { ...old, cell: -1, birth: old.position };
+      this.#items.splice(this.#items.indexOf(old), 0, item);
+      this.#bear(item, "recomputed");
+      old.hidden = true;
+    }
+  }
+
+  /** Computes an item of the list: it reads the visible items before it, and itself. */
+  #bear(item: Item, kind: NaiveProgram["kinds"][number]): void {
+    item.cell = this.#born.length;
+    if (this.#newStage) this.#stages.push(new Map());
     this.#newStage = false;
-    this.#stages[this.#stages.length - 1]!.set(cell, position);
-    this.#stageOf.push(this.#stages.length - 1);
+    const stage = this.#stages[this.#stages.length - 1]!;
     const row: boolean[] = [];
-    for (const other of this.#items.slice(0, index)) row[other.cell] = !other.hidden;
-    row[cell] = true;
+    for (const other of this.#items.slice(0, this.#items.indexOf(item) + 1)) {
+      if (other.hidden) continue;
+      row[other.cell] = true;
+      stage.set(other.cell, other.position);
+    }
+    this.#stageOf.push(this.#stages.length - 1);
     this.#mask.push(row);
-    this.#items.splice(index, 0, item);
+    this.#kinds.push(kind);
     this.#born.push(item);
   }
 
@@ -124,8 +185,57 @@ class NaiveRun {
   }
 }
 
-function resolve(log: Log, directive: Directive): Resolved {
-  return { directive, at: boundaryOf(log, directive.at), ranges: directive.target ? rangesOf(log, directive.target) : [] };
+function blank(place: number, token: number): Item {
+  return { cell: -1, token, place, birth: 0, position: 0, hidden: false, dropping: false, splice: -1 };
+}
+
+function inside(place: number, [start, end]: Range): boolean {
+  return start <= place && place < end;
+}
+
+/** What a directive does, in the coordinates of the request's log. */
+function actsOf(log: Log, directive: Directive, index: number): Act[] {
+  const at = boundaryOf(log, directive.at);
+  const ranges = directive.target ? rangesOf(log, directive.target) : [];
+  const act = (kind: Act["kind"], more: Partial<Act> = {}): Act => ({ kind, index, origin: more.at ?? at, at, ranges, tokens: [], refresh: 0, ...more });
+  if (directive.target && ranges.length === 0) return [];
+  switch (directive.op) {
+    case "drop":
+      return [act("drop")];
+    case "reposition":
+      return [act("reposition")];
+    case "splice": {
+      const tokens = [...(directive.with as number[])];
+      const span = ["tokens" in directive.target! ? directive.target.tokens : spanOf(ranges)];
+      if (directive.mode === "forget") return [act("forget", { tokens, ranges: span })];
+      return [act("splice", { tokens, ranges: span, refresh: directive.mode === "refresh" ? ((directive.refresh_tokens as number | undefined) ?? 16) : 0 })];
+    }
+    case "scratch": {
+      const end = directive.at === undefined ? Math.max(...ranges.map((range) => range[1])) : at;
+      return [act("drop", { at: end, origin: end }), act("reposition", { at: end, origin: end })];
+    }
+    case "decay": {
+      const turns = turnsAfter(log, at);
+      const end = turns[(directive.turns as number) - 1];
+      return end === undefined ? [] : [act("drop", { at: end, origin: end })];
+    }
+    default:
+      return [];
+  }
+}
+
+function spanOf(ranges: Range[]): Range {
+  return [ranges[0]![0], ranges[ranges.length - 1]![1]];
+}
+
+/** Ends of the assistant messages whose tokens all stand behind the boundary. */
+function turnsAfter(log: Log, at: number): number[] {
+  const ends: number[] = [];
+  for (let message = 0; message < log.chat!.messages; message++) {
+    const tokens = [...log.chat!.owners.keys()].filter((token) => log.chat!.owners[token] === message);
+    if (log.chat!.roles![message] === "assistant" && tokens.length > 0 && tokens[0]! >= at) ends.push(tokens[tokens.length - 1]! + 1);
+  }
+  return ends;
 }
 
 function boundaryOf(log: Log, at: Boundary | undefined): number {

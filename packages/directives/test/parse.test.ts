@@ -52,10 +52,6 @@ test.each<[string, unknown, string]>([
   expect(error.message.length).toBeGreaterThan(10);
 });
 
-test("a verb that is known but not carried out is unsupported, not invalid", () => {
-  expect(refusal([{ op: "splice", target: { tokens: [0, 1] }, with: [] }])).toMatchObject({ kind: "unsupported", param: "directives[0].op" });
-});
-
 test("the limit of directives holds", () => {
   const many = Array.from({ length: LIMITS.directives }, () => ({ op: "reposition" }));
   expect(parseDirectives(many)).toHaveLength(LIMITS.directives);

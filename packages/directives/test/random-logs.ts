@@ -1,4 +1,4 @@
-import type { Directive, Log } from "../src/types.ts";
+import type { Boundary, Directive, Log, Target } from "../src/types.ts";
 
 /** A seeded generator (mulberry32): the seed alone decides what a test sees. */
 export class Random {
@@ -45,7 +45,7 @@ export function tokenLog(length: number, contextLength = 1_000_000): Log {
   return { tokens: Int32Array.from({ length }, (_, i) => 100 + i), header: length, contextLength };
 }
 
-/** A chat log of messages with the given token counts and a generation header of `header` tokens. */
+/** A chat log of messages with the given token counts and a generation header of `header` tokens. Roles go system, user, assistant, tool, … */
 export function chatLog(lengths: readonly number[], header = 0, contextLength = 1_000_000): Log {
   const owners = lengths.flatMap((length, message) => Array.from({ length }, () => message));
   const start = owners.length;
@@ -54,7 +54,11 @@ export function chatLog(lengths: readonly number[], header = 0, contextLength = 
     tokens: Int32Array.from(owners, (_, i) => 100 + i),
     header: start,
     contextLength,
-    chat: { messages: lengths.length, owners: Int32Array.from(owners) },
+    chat: {
+      messages: lengths.length,
+      owners: Int32Array.from(owners),
+      roles: lengths.map((_, message) => (message === 0 ? "system" : ["tool", "user", "assistant"][message % 3]!)),
+    },
   };
 }
 
@@ -64,24 +68,73 @@ export function randomLog(random: Random, most = 40): Log {
   return chatLog(lengths, random.int(0, 3));
 }
 
-/** Directives of drop and reposition that are legal in the log. */
-export function randomDrops(random: Random, log: Log, most = 8): Directive[] {
-  return Array.from({ length: random.int(0, most) }, (): Directive => {
-    const at = randomBoundary(random, log);
-    const before = at === undefined ? log.header : "token" in at ? at.token : log.chat!.owners.filter((owner) => owner <= at.message).length;
-    if (before === 0 || random.chance(0.35)) return { op: "reposition", ...(at && { at }) };
-    return { op: "drop", target: randomTarget(random, log, before), ...(at && { at }) };
+export interface Mix {
+  /** How likely each kind of directive is, beside drop (the rest). */
+  reposition?: number;
+  splice?: number;
+  refresh?: number;
+  forget?: number;
+  scratch?: number;
+  decay?: number;
+}
+
+/** Directives that are legal in the log by themselves. Splices that meet at one boundary are left out. */
+export function randomDirectives(random: Random, log: Log, mix: Mix, most = 8): Directive[] {
+  const spliced: { at: number; start: number; end: number }[] = [];
+  return Array.from({ length: random.int(0, most) }, () => randomDirective(random, log, mix)).filter((directive) => {
+    if (directive.op !== "splice") return true;
+    const [start, end] = (directive.target as { tokens: [number, number] }).tokens;
+    const at = boundaryToken(log, directive.at);
+    const meets = spliced.some((other) => other.at === at && (other.start === start || (start < other.end && other.start < end)));
+    if (!meets) spliced.push({ at, start, end });
+    return !meets;
   });
 }
 
-function randomBoundary(random: Random, log: Log): { message: number } | { token: number } | undefined {
+function randomDirective(random: Random, log: Log, mix: Mix): Directive {
+  const at = randomBoundary(random, log);
+  const before = boundaryToken(log, at);
+  const place = at && { at };
+  const kind = randomKind(random, mix);
+  if (kind === "reposition" || (before === 0 && kind !== "splice")) return { op: "reposition", ...place };
+  if (kind === "splice" || kind === "refresh" || kind === "forget") return randomSplice(random, kind, before, place);
+  const target = randomTarget(random, log, before);
+  if (kind === "decay" && log.chat) return { op: "decay", target, turns: random.int(1, 3), ...place };
+  return { op: kind === "scratch" ? "scratch" : "drop", target, ...place };
+}
+
+function randomKind(random: Random, mix: Mix): string {
+  let dice = random.unit();
+  for (const [kind, weight] of Object.entries(mix)) {
+    dice -= weight;
+    if (dice < 0) return kind;
+  }
+  return "drop";
+}
+
+function randomSplice(random: Random, kind: string, before: number, place: { at?: Boundary } | undefined): Directive {
+  const start = random.chance(0.2) ? random.pick([0, before]) : random.int(0, before);
+  const end = random.chance(0.25) ? start : random.int(start, Math.min(before, start + 8));
+  const fewest = start === end ? 1 : 0;
+  const tokens = Array.from({ length: random.int(fewest, 4) }, () => random.int(900, 999));
+  const mode = kind === "splice" ? random.pick([{}, { mode: "amortize" }]) : { mode: kind };
+  const refresh = kind === "refresh" && random.chance(0.9) ? { refresh_tokens: random.int(1, 7) } : {};
+  return { op: "splice", target: { tokens: [start, end] }, with: tokens, ...mode, ...refresh, ...place };
+}
+
+export function boundaryToken(log: Log, at: Boundary | undefined): number {
+  if (at === undefined) return log.header;
+  return "token" in at ? at.token : log.chat!.owners.filter((owner) => owner <= at.message).length;
+}
+
+function randomBoundary(random: Random, log: Log): Boundary | undefined {
   if (random.chance(0.15)) return undefined;
   if (log.chat && random.chance(0.5)) return { message: random.int(0, log.chat.messages - 1) };
   // Few distinct places, so that boundaries meet.
   return { token: random.chance(0.5) ? random.int(0, log.header) : Math.min(log.header, 4 * random.int(0, Math.ceil(log.header / 4))) };
 }
 
-function randomTarget(random: Random, log: Log, before: number): { tokens: [number, number] } | { messages: number[] } {
+function randomTarget(random: Random, log: Log, before: number): Target {
   const last = log.chat ? log.chat.owners[before - 1]! : -1;
   if (log.chat && random.chance(0.5) && (log.chat.owners[before] ?? -1) !== last) {
     return { messages: Array.from({ length: random.int(1, 3) }, () => random.int(0, last)) };

@@ -10,9 +10,6 @@ export const drop = defineVerb({
   lower(context, args) {
     const at = context.boundary(args.at);
     const ranges = context.ranges(args.target, at);
-    if ("tokens" in args.target && args.target.tokens[0] === args.target.tokens[1]) {
-      context.fail("target_invalid", "target.tokens", `A drop needs at least one token; got the empty range ${JSON.stringify(args.target.tokens)}.`);
-    }
     if (ranges.length === 0) return { at, ranges, operations: [], reason: "no_whole_token" };
     return { at, ranges, operations: [{ kind: "hide", at, ranges }] };
   },

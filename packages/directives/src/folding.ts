@@ -1,0 +1,289 @@
+import { append, type Cells, cellsIn, compact, counterOf, findPlace, hide, positionAfter, type Segment, settleGhosts, viewOf, visibleOf } from "./cells.ts";
+import { DirectiveError } from "./errors.ts";
+import { type BornStretch, canonicalEvent } from "./event.ts";
+import type { Group } from "./groups.ts";
+import type { Task } from "./edit.ts";
+import { type CompactOperation, ORDINARY_PRIORITY, type ReplaceOperation, type RetainOperation } from "./operations.ts";
+import { refresh, type RefreshedStretch, replace } from "./splice.ts";
+import type { Birth, CanonicalEvent, Range, Span } from "./types.ts";
+
+/** What one task did. Sums of these become the outcome of its directive. */
+export interface Counts {
+  hidden?: number;
+  inserted?: number;
+  shifted?: number;
+  delta?: number;
+  recomputed?: number;
+  retained?: readonly Range[];
+}
+
+/** The fold right behind an event, and what the tasks of its boundary did: a later fold may begin there. */
+export interface Checkpoint {
+  group: Group;
+  /** By the order of `tasksOf(group)`. */
+  counts: readonly Counts[];
+  /** Null where the boundary changed nothing. */
+  event: { canonical: CanonicalEvent; births: readonly Birth[]; made: readonly Made[]; open: OpenStage } | null;
+}
+
+/** Tokens of cells that were born in events. */
+export interface Made {
+  cell: number;
+  tokens: Int32Array;
+}
+
+interface OpenStage {
+  cell: number;
+  length: number;
+  position: number;
+  token: number;
+  /** What its rows see. Never changed. */
+  cells: Cells;
+}
+
+export interface FoldingOptions {
+  tokens: Int32Array;
+  contextLength: number;
+  /** Leave the counter where it is when the survivors of a reposition are compact. */
+  keepTailGap: boolean;
+  /** Names the field of a task in errors. */
+  param: (task: Task, field?: string) => string;
+}
+
+/** Walks a log from boundary to boundary. */
+export class Folding {
+  readonly events: CanonicalEvent[] = [];
+  readonly births: Birth[] = [];
+  readonly made: Made[] = [];
+  readonly #options: FoldingOptions;
+  #open: OpenStage = { cell: 0, length: 0, position: 0, token: 0, cells: { segments: [], tail: 0 } };
+  #cells: Cells = { segments: [], tail: 0 };
+
+  constructor(options: FoldingOptions) {
+    this.#options = options;
+  }
+
+  /** Takes over what an earlier fold found at the same boundary of the same log. */
+  resume({ event }: Checkpoint): void {
+    if (!event) return;
+    this.events.push(event.canonical);
+    this.births.push(...event.births);
+    this.made.push(...event.made);
+    this.#open = { ...event.open, length: 0 };
+    this.#cells = copy(event.open.cells);
+  }
+
+  apply(group: Group): Checkpoint {
+    this.#bear(group.at);
+    const [birthsBefore, madeBefore] = [this.births.length, this.made.length];
+    const before = this.#cells;
+    const firstCell = this.#open.cell + this.#open.length;
+    const boundary = new BoundaryFolding(copy(before), firstCell, this.#options, this.made);
+    const { counts, seen } = boundary.run(group, before);
+    const after = boundary.cells;
+    const canonical = canonicalEvent(group.at, { firstCell, before, seen, after, born: boundary.stretches });
+    if (!canonical) return { group, counts, event: null };
+    this.events.push(canonical);
+    this.#close();
+    this.births.push(...boundary.births);
+    this.#cells = after;
+    this.#open = { cell: boundary.nextCell, length: 0, position: counterOf(after), token: group.at, cells: copy(after) };
+    const event = { canonical, births: this.births.slice(birthsBefore), made: this.made.slice(madeBefore), open: this.#open };
+    return { group, counts, event };
+  }
+
+  /** The rest of the log. Returns what is visible behind it. */
+  finish(): { nextPosition: number; visible: number; cells: number } {
+    this.#bear(this.#options.tokens.length);
+    this.#close();
+    return { nextPosition: counterOf(this.#cells), visible: visibleOf(this.#cells), cells: this.#open.cell + this.#open.length };
+  }
+
+  /** Tokens of all cells. */
+  tokens(cells: number): Int32Array {
+    const { tokens } = this.#options;
+    if (this.made.length === 0) return tokens;
+    const all = new Int32Array(cells);
+    for (const { cell, length, token } of this.births) if (token >= 0) all.set(tokens.subarray(token, token + length), cell);
+    for (const made of this.made) all.set(made.tokens, made.cell);
+    return all;
+  }
+
+  /** Computes the log's tokens up to `token` in the stage that is open. */
+  #bear(token: number): void {
+    const open = this.#open;
+    const born = open.token + open.length;
+    append(this.#cells, open.cell + open.length, born, token - born, open.position + open.length);
+    // The stage that a checkpoint holds must stay as it was.
+    this.#open = { ...open, length: token - open.token };
+    const { contextLength } = this.#options;
+    if (token > open.token && open.position + token - open.token > contextLength) {
+      throw new DirectiveError(
+        "context_length_exceeded",
+        `The log reaches position ${open.position + token - open.token - 1}, but the model's context has ${contextLength} positions; shorten it, or drop and reposition earlier.`,
+      );
+    }
+  }
+
+  #close(): void {
+    const { cell, length, position, token, cells } = this.#open;
+    this.births.push(birthOf({ cell, length, position, token, kind: "log" }, cells.segments, cells.segments.length));
+  }
+}
+
+/** The steps of one boundary, on its own copy of the cells. */
+class BoundaryFolding {
+  readonly cells: Cells;
+  readonly births: Birth[] = [];
+  readonly stretches: BornStretch[] = [];
+  nextCell: number;
+  readonly #firstCell: number;
+  readonly #options: FoldingOptions;
+  readonly #made: Made[];
+
+  constructor(cells: Cells, firstCell: number, options: FoldingOptions, made: Made[]) {
+    this.cells = cells;
+    this.nextCell = firstCell;
+    this.#firstCell = firstCell;
+    this.#options = options;
+    this.#made = made;
+  }
+
+  run(group: Group, before: Cells): { counts: Counts[]; seen: Cells } {
+    const { cells } = this;
+    const counts: Counts[] = group.hides.map(({ operation }) => ({ hidden: hide(cells, operation.ranges) }));
+    const splices = this.#replaceAll(group.replaces);
+    group.replaces.forEach(({ operation }, i) => {
+      if (operation.refresh > 0) splices[i]!.recomputed = this.#refresh(group.replaces, splices, i);
+    });
+    counts.push(...splices);
+    const seen: Cells = { ...cells };
+    group.compacts.forEach((task, i) => counts.push(i === 0 ? this.#compact(task) : { shifted: 0, delta: 0 }));
+    for (const { operation } of group.retains) counts.push(this.#retain(operation, before));
+    return { counts, seen };
+  }
+
+  /** Puts all replacements in their places, takes out what the drops left, and then computes the replacements' cells. */
+  #replaceAll(tasks: readonly Task<ReplaceOperation>[]): Counts[] {
+    let provisional = this.#firstCell;
+    const cellOf = tasks.map(({ operation }) => (provisional += operation.tokens.length) - operation.tokens.length);
+    const counts = tasks.map(({ operation }, i): Counts => {
+      const { hidden, shifted, delta } = replace(this.cells, operation.target, cellOf[i]!, operation.tokens.length);
+      return { hidden, inserted: 0, shifted, delta };
+    });
+    settleGhosts(this.cells);
+    if (tasks.length > 0) this.#checkReach(tasks);
+    this.#bearReplacements(tasks, cellOf, counts);
+    return counts;
+  }
+
+  #checkReach(tasks: readonly Task<ReplaceOperation>[]): void {
+    const { segments } = this.cells;
+    const { contextLength } = this.#options;
+    const reach = positionAfter(segments, segments.length);
+    if (reach <= contextLength) return;
+    const task = tasks.reduce((longest, other) => (other.operation.tokens.length > longest.operation.tokens.length ? other : longest));
+    throw new DirectiveError(
+      "context_length_exceeded",
+      `With this replacement the visible cells reach position ${reach - 1}, but the model's context has ${contextLength} positions; shorten it, or drop more.`,
+      this.#options.param(task, "with"),
+    );
+  }
+
+  /** Numbers the replacements that stand, from left to right. (One may have been covered by another where a forget joined two boundaries.) */
+  #bearReplacements(tasks: readonly Task<ReplaceOperation>[], cellOf: readonly number[], counts: Counts[]): void {
+    const { segments } = this.cells;
+    let position = 0;
+    const standing: [index: number, position: number][] = [];
+    for (let i = 0; i < segments.length; i++) {
+      const segment = segments[i]!;
+      position += segment.gap;
+      if (segment.cell >= this.#firstCell) {
+        const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
+        const { tokens } = tasks[task]!.operation;
+        counts[task]!.inserted = tokens.length;
+        this.#made.push({ cell: this.nextCell, tokens });
+        segments[i] = { ...segment, cell: this.nextCell, birth: position };
+        this.nextCell += tokens.length;
+        standing.push([i, position]);
+      }
+      position += segment.length;
+    }
+    if (standing.length === 0) return;
+    const frozen = segments.slice();
+    for (const [index, at] of standing) this.#bear("inserted", frozen[index]!.cell, frozen[index]!.length, at, frozen, index, index + 1);
+  }
+
+  /** The cells behind a splice's target, its own replacement left out, computed again. Returns how many. */
+  #refresh(tasks: readonly Task<ReplaceOperation>[], counts: readonly Counts[], i: number): number {
+    const { target, refresh: most } = tasks[i]!.operation;
+    const [start, end] = target;
+    let first = findPlace(this.cells.segments, end);
+    if (start === end) {
+      // Its own replacement, and those put in front of it at this place, stand before what follows.
+      let own = 0;
+      for (let j = i; j < tasks.length; j++) if (tasks[j]!.operation.target[0] === start) own += counts[j]!.inserted!;
+      while (own > 0) own -= this.cells.segments[first++]!.length;
+    }
+    const stretches = refresh(this.cells, first, most, this.nextCell);
+    for (const stretch of stretches) this.#bearAgain(stretch);
+    return stretches.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  #bearAgain({ cell, length, position, index, old }: RefreshedStretch): void {
+    const tokens = new Int32Array(length);
+    let at = 0;
+    for (const segment of old) {
+      tokens.set(this.#tokensOf(segment), at);
+      at += segment.length;
+    }
+    this.#made.push({ cell, tokens });
+    this.nextCell = cell + length;
+    this.#bear("recomputed", cell, length, position, this.cells.segments, index, index + old.length);
+  }
+
+  #tokensOf({ cell, place, step, length }: Segment): Int32Array {
+    if (step === 1) return this.#options.tokens.subarray(place, place + length);
+    const made = this.#made.findLast((entry) => entry.cell <= cell)!;
+    return made.tokens.subarray(cell - made.cell, cell - made.cell + length);
+  }
+
+  /** Records the birth of a stretch that is segments [index, behind) of the list; the segments before it are its view. */
+  #bear(kind: Birth["kind"], cell: number, length: number, position: number, segments: readonly Segment[], index: number, behind: number): void {
+    this.births.push(birthOf({ cell, length, position, token: -1, kind }, segments, index));
+    const before = segments[behind]?.cell ?? -1;
+    const last = this.stretches[this.stretches.length - 1];
+    const left = segments[index - 1];
+    const follows = last && left && left.cell + left.length === cell && last.cell + last.length === cell && last.position + last.length === position;
+    if (follows) Object.assign(last, { length: last.length + length, before });
+    else this.stretches.push({ cell, length, position, before });
+  }
+
+  #compact(task: Task<CompactOperation>): Counts {
+    const { segments } = this.cells;
+    if (task.operation.refuseEmpty && segments.length === 0) {
+      throw new DirectiveError("akv_invalid", "Nothing is visible at this reposition; expected at least one message that is not dropped.", this.#options.param(task));
+    }
+    const compactAlready = positionAfter(segments, segments.length) === visibleOf(this.cells);
+    return this.#options.keepTailGap && compactAlready ? { shifted: 0, delta: 0 } : compact(this.cells);
+  }
+
+  #retain({ priority, ranges }: RetainOperation, before: Cells): Counts {
+    return { retained: cellsIn(priority > ORDINARY_PRIORITY ? this.cells : before, ranges) };
+  }
+}
+
+function copy({ segments, tail }: Cells): Cells {
+  return { segments: segments.slice(), tail };
+}
+
+/** A birth whose view is spelled out when somebody looks at it: most are never computed again. */
+function birthOf(birth: Omit<Birth, "view">, segments: readonly Segment[], count: number): Birth {
+  let view: Span[] | undefined;
+  return {
+    ...birth,
+    get view() {
+      return (view ??= viewOf(segments, count));
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { boundarySchema, replacementSchema, targetSchema } from "../grammar.ts";
+import type { Operation } from "../operations.ts";
+import { defineVerb } from "../registry.ts";
+
+const REFRESH_TOKENS = 16;
+
+export const splice = defineVerb({
+  name: "splice",
+  schema: z.strictObject({
+    op: z.literal("splice"),
+    target: targetSchema,
+    with: replacementSchema,
+    mode: z
+      .enum(["amortize", "refresh", "forget"])
+      .optional()
+      .describe("amortize (default): cells behind the target keep what they saw. refresh: the first of them are computed again. forget: as if the target had never stood."),
+    refresh_tokens: z.int().min(1).optional().describe(`Cells that refresh computes again; ${REFRESH_TOKENS} where absent.`),
+    at: boundarySchema.optional(),
+  }),
+  documentation:
+    "Puts other tokens in the place of the target; what follows moves up or down. AMORTIZE hides the target and does not delete it: later cells keep what they computed from it. Only FORGET removes it.",
+  lower(context, args) {
+    const at = context.boundary(args.at);
+    const tokens = context.replacement(args.with, "with");
+    const target = context.contiguous(args.target, at);
+    if (target === null) return { at, ranges: [], operations: [], reason: "no_whole_token" };
+    if (target[0] === target[1] && tokens.length === 0) {
+      context.fail("replacement_invalid", "with", "An empty target with an empty replacement does nothing; name tokens to replace, or give some to insert.");
+    }
+    const refresh = args.mode === "refresh" ? (args.refresh_tokens ?? REFRESH_TOKENS) : 0;
+    const operation: Operation = args.mode === "forget" ? { kind: "edit", at, target, tokens } : { kind: "replace", at, target, tokens, refresh };
+    return { at, ranges: [target], operations: [operation] };
+  },
+});
