@@ -7,9 +7,12 @@ export const RADIX_ERROR_CODES = {
   path_unknown: "invalid",
   namespace_invalid: "invalid",
   limit_invalid: "invalid",
+  lease_released: "invalid",
+  path_erased: "cancelled",
   nodes_exceeded: "capacity",
   namespaces_exceeded: "capacity",
   path_too_long: "capacity",
+  pins_exceeded: "capacity",
   tree_damaged: "internal",
 } as const satisfies Record<string, ErrorKind>;
 

@@ -1,5 +1,6 @@
 import { RadixError } from "./errors.ts";
-import { childrenOf, findChild, isLive, type Node } from "./node.ts";
+import { childrenOf, endOf, findChild, firstToken, isIdle, type Node } from "./node.ts";
+import type { PinBook } from "./pins.ts";
 import type { NodeStore } from "./store.ts";
 
 function require(condition: boolean, message: () => string): void {
@@ -12,11 +13,14 @@ interface Totals {
   cells: number;
   holeCells: number;
   candidates: number;
+  pinned: number;
+  /** Cells by how often they are pinned. */
+  pins: number;
 }
 
 /** Walks everything and compares it with what the store believes. */
-export function checkIntegrity<V>(store: NodeStore<V>): void {
-  const totals: Totals = { nodes: 0, holes: 0, cells: 0, holeCells: 0, candidates: 0 };
+export function checkIntegrity<V>(store: NodeStore<V>, pins: PinBook<V>): void {
+  const totals: Totals = { nodes: 0, holes: 0, cells: 0, holeCells: 0, candidates: 0, pinned: 0, pins: 0 };
   for (const [namespace, root] of store.roots) {
     require(root.parent === null && root.length === 0 && root.event === namespace, () => `root of ${namespace} is no root`);
     require(root.children !== null, () => `namespace ${namespace} is empty`);
@@ -26,37 +30,53 @@ export function checkIntegrity<V>(store: NodeStore<V>): void {
   for (const name of ["nodes", "holes", "cells", "holeCells", "candidates"] as const) {
     require(stats[name] === totals[name], () => `${name}: counted ${totals[name]}, kept ${stats[name]}`);
   }
-  const disorder = store.candidates.disorder();
-  require(disorder === null, () => `candidates ${disorder?.join(" and ")} are out of order`);
+  require(totals.pinned === store.pinned.size, () => `pinned candidates: counted ${totals.pinned}, kept ${store.pinned.size}`);
+  require(totals.pins === pins.cells && !pins.disorder(), () => `pinned cells: counted ${totals.pins}, kept ${pins.cells}`);
+  require(store.candidates.disorder() === null && store.pinned.disorder() === null, () => "candidates are out of order");
+  require(store.arena.live === totals.cells + totals.holeCells, () => `tokens: ${store.arena.live} live in the arena`);
 }
 
-function checkChildren<V>(store: NodeStore<V>, parent: Node<V>, totals: Totals): void {
-  let live = 0;
-  for (const child of childrenOf(parent)) {
-    if (isLive(child)) live++;
-    checkNode(store, parent, child, totals);
-    checkChildren(store, child, totals);
+function checkChildren<V>(store: NodeStore<V>, root: Node<V>, totals: Totals): void {
+  const open = [root];
+  for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {
+    const at = parent.start;
+    require(!(parent.children instanceof Map) || parent.children.size > 1, () => `a Map for one child at cell ${at}`);
+    for (const child of childrenOf(parent)) {
+      checkPlace(parent, child);
+      checkHolders(store, parent, child);
+      count(store, child, totals);
+      open.push(child);
+    }
   }
-  require(parent.residentChildren === live, () => `${live} live children at cell ${parent.start}, kept ${parent.residentChildren}`);
-  require(!(parent.children instanceof Map) || parent.children.size > 1, () => `a Map for one child at cell ${parent.start}`);
 }
 
-function checkNode<V>(store: NodeStore<V>, parent: Node<V>, node: Node<V>, totals: Totals): void {
+function checkPlace<V>(parent: Node<V>, node: Node<V>): void {
   const at = `node at cell ${node.start}`;
   require(node.parent === parent, () => `${at} does not know its parent`);
-  require(node.start === parent.start + parent.length, () => `${at} does not follow its parent`);
-  require(node.length > 0 && node.offset >= 0 && node.offset + node.length <= node.buffer.length, () => `${at} leaves its buffer`);
-  require(findChild(parent, node.event, node.buffer[node.offset]!) === node, () => `${at} is not found under its key`);
-  require(parent.recent === null || parent.recent.parent === parent, () => `${at} has a sibling that is gone as its recent one`);
-  require(node.leases >= 0, () => `${at} has ${node.leases} leases`);
-  require(node.value !== null || node.children !== null || node.leases > 0, () => `${at} is a hole that nothing needs`);
+  require(node.start === endOf(parent), () => `${at} does not follow its parent`);
+  require(node.length > 0 && node.offset >= 0 && node.offset + node.length <= node.block.tokens.length, () => `${at} leaves its block`);
+  require(findChild(parent, node.event, firstToken(node)) === node, () => `${at} is not found under its key`);
+  require(parent.recent === null || parent.recent.parent === parent, () => `the recent child in front of ${at} is gone`);
+}
+
+function checkHolders<V>(store: NodeStore<V>, parent: Node<V>, node: Node<V>): void {
+  const at = `node at cell ${node.start}`;
+  require(node.leases >= 0 && node.skips >= 0 && node.pins >= 0, () => `${at} has fewer than no holders`);
+  require(store.all[node.index] === node, () => `${at} is not in the list of nodes`);
+  require(node.value !== null || node.children !== null || !isIdle(node), () => `${at} is a hole that nothing needs`);
   const mayGo = node.value !== null && node.leases === 0;
-  const isCandidate = store.candidates.holds(node);
-  require(mayGo === isCandidate, () => `${at} is ${isCandidate ? "a" : "no"} candidate, with ${node.leases} leases`);
+  const heaps = `${store.candidates.holds(node)}, ${store.pinned.holds(node)}`;
+  require(heaps === `${mayGo && node.pins === 0}, ${mayGo && node.pins > 0}`, () => `${at} is a candidate, pinned candidate: ${heaps}`);
   require(parent.parent === null || parent.lastUse >= node.lastUse, () => `${at} was used after its parent`);
+  require(!store.erasures.has(node) || node.leases > 0, () => `${at} is waited for and has no readers`);
+}
+
+function count<V>(store: NodeStore<V>, node: Node<V>, totals: Totals): void {
   totals.nodes++;
+  totals.pins += node.pins * node.length;
   if (node.value === null) totals.holes++;
   if (node.value === null) totals.holeCells += node.length;
   else totals.cells += node.length;
-  if (isCandidate) totals.candidates++;
+  if (store.candidates.holds(node)) totals.candidates++;
+  if (store.pinned.holds(node)) totals.pinned++;
 }

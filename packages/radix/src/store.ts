@@ -1,50 +1,62 @@
-import { Candidates } from "./candidates.ts";
+import { TokenArena, type Block } from "./arena.ts";
+import { Heap } from "./heap.ts";
 import { RadixError } from "./errors.ts";
-import { addChild, isLive, Node, removeChild, replaceChild } from "./node.ts";
+import { addChild, endOf, isIdle, Node, removeChild, replaceChild } from "./node.ts";
+import type { EvictionPolicy } from "./policy.ts";
 import type { TreeLimits, TreeStats, ValueOps } from "./types.ts";
 
-/** The order of eviction. */
-export interface EvictionPolicy {
-  /** The least goes first; among equals the deeper node. Asked again whenever something that the node shows has changed. */
-  priority(node: Candidate): number;
+/** Nodes whose tokens are looked at, and moved together where needed, with each node added or removed. */
+const CARE_NODES = 16;
+
+const EMPTY: Block = { tokens: new Int32Array(0), live: 0 };
+
+/** Nodes one after another: `last` and its ancestors down to the one that begins at cell `start`. */
+export interface Stretch<V> {
+  last: Node<V>;
+  start: number;
 }
 
-/** What a policy may know of a node: a stretch of cells that has a value and that no lease holds. */
-export interface Candidate {
-  /** Cells in front of the node, counted from the root. */
-  readonly start: number;
-  readonly length: number;
-  /** Children that hold values or have values below them. */
-  readonly residentChildren: number;
-  /** Tick of the last lease on the node or on anything below it. */
-  readonly lastUse: number;
+/** Whoever waits for the readers of erased nodes. */
+export interface Waiting {
+  readerFound(): void;
+  readerLeft(): void;
 }
 
-/** The least recently used cells go first, of one path the deepest: leaves before what leads to them. */
-export const leastRecentlyUsed: EvictionPolicy = { priority: (node) => node.lastUse };
+/** The order of eviction: by rank, then by priority, then the deeper node. */
+function goesBefore<V>(one: Node<V>, other: Node<V>): boolean {
+  if (one.rank !== other.rank) return one.rank < other.rank;
+  return one.priority !== other.priority ? one.priority < other.priority : one.start > other.start;
+}
 
 /**
- * The nodes of all namespaces and what follows from them: counts, and the candidates for eviction. Each operation leaves everything
- * consistent; which operations make a match or an insertion is the tree's business.
+ * The nodes of all namespaces and what follows from them: counts, the candidates for eviction, the memory of their tokens. Each
+ * operation leaves everything consistent; which operations make a match or an insertion is the tree's business.
  */
 export class NodeStore<V> {
   readonly ops: ValueOps<V>;
   readonly limits: TreeLimits;
+  readonly policy: EvictionPolicy;
   readonly roots = new Map<string, Node<V>>();
-  readonly candidates = new Candidates<V>();
-  readonly #policy: EvictionPolicy;
-  /** Counts leases taken and given back: the clock of "recently". */
-  tick = 0;
-  nodes = 0;
+  /** What an eviction may take, and what it may take only when it revokes pins. */
+  readonly candidates = new Heap<Node<V>>(goesBefore);
+  readonly pinned = new Heap<Node<V>>(goesBefore);
+  readonly arena = new TokenArena();
+  /** In no order. */
+  readonly all: Node<V>[] = [];
+  /** Erased nodes that leases still read. */
+  readonly erasures = new Map<Node<V>, readonly Waiting[]>();
   leases = 0;
+  /** Counts leases taken and given back: the clock of "recently". */
+  #tick = 0;
   #holes = 0;
   #cells = 0;
   #holeCells = 0;
+  #cared = 0;
 
   constructor(ops: ValueOps<V>, limits: TreeLimits, policy: EvictionPolicy) {
     this.ops = ops;
     this.limits = limits;
-    this.#policy = policy;
+    this.policy = policy;
   }
 
   /** The root of a namespace, made when it is not there. A root has no cells and is in no count. */
@@ -54,19 +66,21 @@ export class NodeStore<V> {
       if (this.roots.size >= this.limits.namespacesMax) {
         throw new RadixError("namespaces_exceeded", `the tree holds ${this.limits.namespacesMax} namespaces already`, "namespace");
       }
-      root = new Node<V>(null, namespace, new Int32Array(0), 0, 0, 0);
+      root = new Node<V>(null, namespace, EMPTY, 0, 0, 0);
       this.roots.set(namespace, root);
     }
     return root;
   }
 
   /** A new hole below `parent`. */
-  add(parent: Node<V>, event: string | null, buffer: Int32Array, offset: number, length: number): Node<V> {
-    const node = new Node<V>(parent, event, buffer, offset, length, parent.start + parent.length);
+  add(parent: Node<V>, event: string | null, block: Block, offset: number, length: number): Node<V> {
+    const node = new Node<V>(parent, event, block, offset, length, endOf(parent));
+    this.arena.take(block, length);
     addChild(parent, node);
-    this.nodes++;
+    this.#enlist(node);
     this.#holes++;
     this.#holeCells += length;
+    this.#care();
     return node;
   }
 
@@ -78,8 +92,7 @@ export class NodeStore<V> {
    */
   split(node: Node<V>, at: number): Node<V> {
     const parent = node.parent!;
-    const upper = new Node<V>(parent, node.event, node.buffer, node.offset, at, node.start);
-    this.candidates.remove(node);
+    const upper = new Node<V>(parent, node.event, node.block, node.offset, at, node.start);
     replaceChild(parent, node, upper);
     node.parent = upper;
     node.event = null;
@@ -89,114 +102,169 @@ export class NodeStore<V> {
     upper.children = node;
     upper.recent = node;
     upper.leases = node.leases;
+    upper.skips = node.skips;
+    upper.pins = node.pins;
     upper.lastUse = node.lastUse;
-    if (node.value !== null) [upper.value, node.value] = this.ops.split(node.value, at);
-    else this.#holes++;
-    upper.residentChildren = isLive(node) ? 1 : 0;
-    this.nodes++;
-    this.reconsider(node);
-    this.reconsider(upper);
+    upper.uses = node.uses;
+    upper.rank = node.rank;
+    upper.priority = node.priority;
+    if (node.value === null) this.#holes++;
+    else [upper.value, node.value] = this.ops.split(node.value, at);
+    this.#enlist(upper);
+    const heap = this.#heapOf(node);
+    heap?.put(node);
+    heap?.put(upper);
+    for (const erasure of this.erasures.get(node) ?? []) this.awaitReaders(upper, erasure);
     return upper;
+  }
+
+  /**
+   * The nodes of the cells [from, to) on the way from `last` to its root, after splits at both ends. Where the tree is full, only the
+   * nodes that lie wholly inside; null: none.
+   */
+  stretch(last: Node<V>, from: number, to: number): Stretch<V> | null {
+    const full = this.all.length + 2 > this.limits.nodesMax;
+    let lower = last;
+    while (full ? endOf(lower) > to : lower.start >= to) lower = lower.parent!;
+    if (endOf(lower) > to) lower = this.split(lower, to - lower.start);
+    let upper = lower;
+    while (upper.start > from) upper = upper.parent!;
+    if (upper.start === from) return { last: lower, start: from };
+    if (!full) {
+      this.split(upper, from - upper.start);
+      return { last: lower, start: from };
+    }
+    return endOf(upper) >= endOf(lower) ? null : { last: lower, start: endOf(upper) };
   }
 
   /** Gives a hole its value. */
   fill(node: Node<V>, value: V): void {
-    const wasLive = isLive(node);
     node.value = value;
     this.#holes--;
     this.#holeCells -= node.length;
     this.#cells += node.length;
-    if (!wasLive) this.#raise(node);
-    this.reconsider(node);
+    this.settle(node, true);
   }
 
-  /** Takes a node's value away: it becomes a hole, and goes when nothing needs it. */
-  empty(node: Node<V>): void {
+  /** Takes a node's value away: it becomes a hole, and goes when nothing needs it. The value is the caller's. */
+  empty(node: Node<V>): V {
     const value = node.value!;
+    this.candidates.remove(node);
+    this.pinned.remove(node);
     node.value = null;
     this.#holes++;
     this.#holeCells += node.length;
     this.#cells -= node.length;
-    this.candidates.remove(node);
-    if (!isLive(node)) this.#lower(node);
     this.prune(node);
-    this.ops.release(value);
+    return value;
   }
 
-  /** Removes `node` and then its ancestors as long as they are holes without children that no lease holds. */
+  /** Removes `node` and then its ancestors as long as they are holes without children whose place nobody holds. */
   prune(node: Node<V>): void {
     let at = node;
-    while (at.parent !== null && at.value === null && at.children === null && at.leases === 0) {
+    while (at.parent !== null && at.value === null && at.children === null && isIdle(at)) {
       const parent = at.parent;
       removeChild(parent, at);
       at.parent = null;
-      this.nodes--;
+      this.#delist(at);
+      this.arena.drop(at.block, at.length);
       this.#holes--;
       this.#holeCells -= at.length;
       at = parent;
     }
     if (at.parent === null && at.children === null && this.roots.get(at.event!) === at) this.roots.delete(at.event!);
+    this.#care();
   }
 
-  /** One more lease on the cells [start, end of `last`): on `last` and its ancestors down to `start`. */
-  pin(last: Node<V>, start: number): void {
-    this.leases++;
-    for (let node = last; node.start + node.length > start; node = node.parent!) node.leases++;
-    this.#touch(last);
+  /** A lease begins to read the node: that is worth more than whatever was said of it before. */
+  read(node: Node<V>): void {
+    // Out of its heap first: what decides its place there is about to change.
+    this.#heapOf(node)?.remove(node);
+    node.leases++;
+    node.uses++;
+    node.rank = 0;
   }
 
-  /** The inverse of `pin`, from the same node: splits in between have put their upper parts on the way. */
-  unpin(last: Node<V>, start: number): void {
-    this.leases--;
-    for (let node = last; node.start + node.length > start; node = node.parent!) node.leases--;
-    this.#touch(last);
-    this.prune(last);
+  /** A lease no longer reads the node. */
+  unread(node: Node<V>): void {
+    node.leases--;
+    const erasures = node.leases === 0 ? this.erasures.get(node) : undefined;
+    if (erasures === undefined) return;
+    this.erasures.delete(node);
+    for (const erasure of erasures) erasure.readerLeft();
   }
 
-  /** Makes the node a candidate, or none, as it now is. */
-  reconsider(node: Node<V>): void {
-    if (node.value !== null && node.leases === 0) this.candidates.put(node, this.#policy.priority(node));
-    else this.candidates.remove(node);
+  /** The erasure is complete only when no lease reads `node` any more. */
+  awaitReaders(node: Node<V>, erasure: Waiting): void {
+    this.erasures.set(node, [...(this.erasures.get(node) ?? []), erasure]);
+    erasure.readerFound();
   }
 
-  stats(): TreeStats {
+  /** A node is never older than what lies below it, so that the least recently used cells of a path are its deepest. */
+  touch(last: Node<V>): void {
+    this.#tick++;
+    for (let node = last; node.parent !== null; node = node.parent) {
+      node.lastUse = this.#tick;
+      node.parent.recent = node;
+      this.settle(node, true);
+    }
+  }
+
+  /** Makes the node a candidate, or none, as it now is. `used`: its priority is asked for anew. */
+  settle(node: Node<V>, used = false): void {
+    const heap = node.value === null || node.leases > 0 ? null : node.pins > 0 ? this.pinned : this.candidates;
+    const before = this.#heapOf(node);
+    if (before !== heap) before?.remove(node);
+    else if (!used) return;
+    if (heap === null) return;
+    node.priority = this.policy.priority(node);
+    heap.put(node);
+  }
+
+  /** Sets the worth of the node for all policies. */
+  rerank(node: Node<V>, rank: number): void {
+    if (node.rank === rank) return;
+    node.rank = rank;
+    this.#heapOf(node)?.put(node);
+  }
+
+  stats(): Omit<TreeStats, "pinnedCells"> {
     return {
       namespaces: this.roots.size,
-      nodes: this.nodes,
+      nodes: this.all.length,
       holes: this.#holes,
       cells: this.#cells,
       holeCells: this.#holeCells,
       leases: this.leases,
       candidates: this.candidates.size,
+      tokensHeld: this.arena.capacity,
     };
   }
 
-  /** A node is never older than what lies below it, so that the least recently used cells of a path are its deepest. */
-  #touch(last: Node<V>): void {
-    this.tick++;
-    for (let node = last; node.parent !== null; node = node.parent) {
-      node.lastUse = this.tick;
-      node.parent.recent = node;
-      this.reconsider(node);
-    }
+  #heapOf(node: Node<V>): Heap<Node<V>> | null {
+    if (this.candidates.holds(node)) return this.candidates;
+    return this.pinned.holds(node) ? this.pinned : null;
   }
 
-  /** `node` has become live: tells its ancestors until one was live already. */
-  #raise(node: Node<V>): void {
-    for (let parent = node.parent; parent !== null; parent = parent.parent) {
-      const wasLive = isLive(parent);
-      parent.residentChildren++;
-      this.reconsider(parent);
-      if (wasLive) return;
-    }
+  #enlist(node: Node<V>): void {
+    node.index = this.all.length;
+    this.all.push(node);
   }
 
-  /** `node` is live no more. */
-  #lower(node: Node<V>): void {
-    for (let parent = node.parent; parent !== null; parent = parent.parent) {
-      parent.residentChildren--;
-      this.reconsider(parent);
-      if (isLive(parent)) return;
+  #delist(node: Node<V>): void {
+    const last = this.all.pop()!;
+    if (last !== node) {
+      this.all[node.index] = last;
+      last.index = node.index;
+    }
+    node.index = -1;
+  }
+
+  /** Moves the tokens of a few nodes, round and round through all of them, while too much of the arena is dead. */
+  #care(): void {
+    for (let i = 0; i < CARE_NODES && this.arena.needsCare && this.all.length > 0; i++) {
+      this.#cared = (this.#cared + 1) % this.all.length;
+      this.arena.care(this.all[this.#cared]!);
     }
   }
 }

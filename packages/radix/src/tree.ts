@@ -1,9 +1,15 @@
+import type { Block } from "./arena.ts";
+import { EraseRun, Fences } from "./erase.ts";
 import { RadixError } from "./errors.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { PathLease } from "./lease.ts";
 import { findChild, type Node } from "./node.ts";
-import { leastRecentlyUsed, NodeStore, type EvictionPolicy } from "./store.ts";
-import type { Difference, MatchEnd, MatchLease, Path, TreeLimits, TreeStats, ValueOps } from "./types.ts";
+import type { OwnedCells } from "./pattern.ts";
+import { PinBook } from "./pins.ts";
+import { leastRecentlyUsed, type EvictionPolicy } from "./policy.ts";
+import { evictedNode } from "./evicted.ts";
+import { NodeStore } from "./store.ts";
+import type { Difference, ErasePattern, Erasure, Evicted, MatchEnd, MatchLease, Path, TreeLimits, TreeStats, ValueOps } from "./types.ts";
 import { checkPath, commonLength, explain, walk, type Place } from "./walk.ts";
 
 export const TREE_LIMITS: TreeLimits = {
@@ -11,11 +17,31 @@ export const TREE_LIMITS: TreeLimits = {
   namespacesMax: 1 << 16,
   pathCellsMax: 1 << 24,
   eventKeyLengthMax: 1 << 20,
+  pinsMax: 1 << 16,
+  pinnedCellsMax: 1 << 20,
+  erasuresMax: 1 << 8,
 };
 
-export interface TreeOptions {
+export interface TreeOptions<V> {
   limits?: Partial<TreeLimits>;
+  /** The order of eviction. Default: `leastRecentlyUsed`. */
   policy?: EvictionPolicy;
+  /**
+   * An eviction takes at most so many cells of a leaf at a time, from its end. Default 256: a long leaf is not lost for the sake of one
+   * page.
+   */
+  evictionCells?: number;
+  /** Told of each eviction before the value is released. It must not call the tree. */
+  onEvict?: (evicted: Evicted<V>) => void;
+  /** How many cells behind an event are the event's own and no tokens of the log. Needed by `erase`. Default: none. */
+  ownedCells?: OwnedCells;
+  /** Milliseconds, for the end of pins. Default: `Date.now`. */
+  clock?: () => number;
+}
+
+export interface EvictOptions {
+  /** Goes on to pinned cells when nothing else is left. */
+  revokePins?: boolean;
 }
 
 /** What a probe found: a match that took no lease and changed nothing. */
@@ -36,13 +62,24 @@ export interface Probe {
 export class RadixTree<V> {
   readonly limits: TreeLimits;
   readonly #store: NodeStore<V>;
+  readonly #pins: PinBook<V>;
+  readonly #fences: Fences;
+  readonly #ownedCells: OwnedCells;
+  readonly #evictionCells: number;
+  readonly #onEvict: ((evicted: Evicted<V>) => void) | undefined;
 
-  constructor(ops: ValueOps<V>, options: TreeOptions = {}) {
+  constructor(ops: ValueOps<V>, options: TreeOptions<V> = {}) {
     this.limits = { ...TREE_LIMITS, ...options.limits };
     for (const [name, value] of Object.entries(this.limits)) {
       if (!(value >= 1)) throw new RadixError("limit_invalid", `${name} must be at least 1, not ${value}`, `limits.${name}`);
     }
     this.#store = new NodeStore(ops, this.limits, options.policy ?? leastRecentlyUsed);
+    this.#pins = new PinBook(this.#store, options.clock ?? Date.now);
+    this.#ownedCells = options.ownedCells ?? (() => 0);
+    this.#fences = new Fences(this.limits.erasuresMax, this.#ownedCells);
+    this.#evictionCells = options.evictionCells ?? 256;
+    this.#onEvict = options.onEvict;
+    if (!(this.#evictionCells >= 1)) throw new RadixError("limit_invalid", `evictionCells must be at least 1, not ${this.#evictionCells}`, "evictionCells");
   }
 
   /**
@@ -52,12 +89,12 @@ export class RadixTree<V> {
   match(namespace: string, path: Path, limit = path.tokens.length): MatchLease<V> {
     const cells = this.#check(path, limit);
     const root = this.#store.roots.get(namespace);
-    if (root === undefined) return new PathLease(this.#store, null, 0, cells === 0 ? "whole" : "unknown", null);
+    if (root === undefined) return this.#lease(null, 0, cells === 0 ? "whole" : "unknown", null);
     const place = walk(root, path, cells);
     const { end, difference } = explain(place, path, cells);
-    const full = this.#store.nodes >= this.limits.nodesMax && place.within < place.node.length;
+    const full = this.#store.all.length >= this.limits.nodesMax && place.within < place.node.length;
     const last = full ? place.node.parent! : this.#cut(place);
-    return new PathLease(this.#store, last === root ? null : last, 0, end, difference);
+    return this.#lease(last === root ? null : last, 0, end, difference);
   }
 
   /** What `match` would find. */
@@ -76,11 +113,17 @@ export class RadixTree<V> {
    * the value; parts that it has already are released. `value` is used up, unless the call throws. The path's first `from` cells must
    * be known to the tree, resident or not. The lease that comes back holds the tree's own values for [from, to): whoever computed the
    * same cells a second time goes on with these, and gives its own copies back only then.
+   *
+   * `since` is the `epoch` at which the computation of these cells began: when they were erased since, the insertion is refused with
+   * `path_erased`. `path` is the whole log as far as it is known, also beyond `to`.
    */
-  insert(namespace: string, path: Path, from: number, to: number, value: V): MatchLease<V> {
+  insert(namespace: string, path: Path, from: number, to: number, value: V, since = this.epoch): MatchLease<V> {
     this.#check(path, to);
     if (!Number.isInteger(from) || from < 0 || from >= to || to > path.tokens.length) {
       throw new RadixError("path_invalid", `an insertion is of cells of its path, at least one, not of [${from}, ${to})`, "from");
+    }
+    if (since < this.epoch && this.#fences.refuse(namespace, path, to, since)) {
+      throw new RadixError("path_erased", `cells of [${from}, ${to}) of this path were erased while they were computed`);
     }
     const root = this.#store.root(namespace);
     const place = walk(root, path, from);
@@ -95,33 +138,76 @@ export class RadixTree<V> {
       throw error;
     }
     const last = this.#extend(this.#cut(place), path, place, to, value);
-    return new PathLease(this.#store, last, from, "whole", null);
+    return this.#lease(last, from, "whole", null);
   }
 
-  /** Evicts at least `cells` cells, node by node, least valuable first. Returns how many went: fewer where the rest is leased. */
-  evict(cells: number): number {
+  /** Evicts at least `cells` cells, the least valuable first. Returns how many went: fewer where the rest is leased or pinned. */
+  evict(cells: number, options: EvictOptions = {}): number {
     let evicted = 0;
-    if (cells > 0) this.evictUntil((length) => (evicted += length) >= cells);
+    if (cells > 0) this.evictUntil((length) => (evicted += length) >= cells, options);
     return evicted;
   }
 
-  /** Evicts node after node until `done`, asked after each with the node's cells, says so. False: nothing is left to evict. */
-  evictUntil(done: (length: number) => boolean): boolean {
-    const { candidates } = this.#store;
-    for (let node = candidates.first(); node !== null; node = candidates.first()) {
-      this.#store.empty(node);
+  /** Evicts piece after piece until `done`, asked after each with its cells, says so. False: nothing is left that may go. */
+  evictUntil(done: (cells: number) => boolean, options: EvictOptions = {}): boolean {
+    this.#pins.expire();
+    const { candidates, pinned } = this.#store;
+    while (true) {
+      const node = candidates.first() ?? (options.revokePins === true ? pinned.first() : null);
+      if (node === null) return false;
+      this.#evictNode(node);
       if (done(node.length)) return true;
     }
-    return false;
+  }
+
+  /** Counts erasures. Who starts to compute cells remembers it, for `insert`. */
+  get epoch(): number {
+    return this.#fences.epoch;
+  }
+
+  /**
+   * Removes, in every namespace that `covers` says yes to, what the pattern is about: the text, and all cells that were computed after
+   * it, in the histories of all logs that have it, whatever their events. No match finds them from now on. What leases read stays with
+   * them until they are released; insertions that name an earlier epoch as `since` do not bring it back.
+   */
+  erase(covers: (namespace: string) => boolean, pattern: ErasePattern): Erasure {
+    const { tokens, from } = pattern;
+    if (!Number.isInteger(from) || from < 0 || from >= tokens.length) {
+      throw new RadixError("path_invalid", `[${from}, ${tokens.length}) is no text to erase`, "pattern.from");
+    }
+    if (pattern.except !== undefined) checkPath(pattern.except, this.limits);
+    const epoch = this.#fences.add(covers, pattern);
+    const run = new EraseRun(this.#store, pattern, this.#ownedCells);
+    for (const [namespace, root] of [...this.#store.roots]) if (covers(namespace)) run.search(root);
+    return run.finish(epoch);
+  }
+
+  /** Pinned cells of an account, each as often as it is pinned. */
+  pinnedCells(account: string): number {
+    return this.#pins.cellsOf(account);
   }
 
   stats(): TreeStats {
-    return this.#store.stats();
+    return { ...this.#store.stats(), pinnedCells: this.#pins.cells };
   }
 
   /** Throws `tree_damaged` when anything that must hold does not. Walks the whole tree: for tests. */
   checkIntegrity(): void {
-    checkIntegrity(this.#store);
+    checkIntegrity(this.#store, this.#pins);
+  }
+
+  #lease(last: Node<V> | null, start: number, end: MatchEnd, difference: Difference | null): MatchLease<V> {
+    return new PathLease(this.#store, this.#pins, last, start, end, difference);
+  }
+
+  /** A leaf gives its last cells first, as long as there is room for one more node. */
+  #evictNode(node: Node<V>): void {
+    const store = this.#store;
+    const spare = node.length - this.#evictionCells;
+    if (node.children === null && spare > 0 && store.all.length < this.limits.nodesMax) store.split(node, spare);
+    store.policy.evicted?.(node, node.priority);
+    this.#onEvict?.(evictedNode(node));
+    store.ops.release(store.empty(node));
   }
 
   #check(path: Path, limit: number): number {
@@ -139,8 +225,8 @@ export class RadixTree<V> {
   #reserve(path: Path, nextEvent: number, to: number): void {
     let needed = 4;
     for (let i = nextEvent; i < path.events.length && path.events[i]!.at < to; i++) needed++;
-    if (this.#store.nodes + needed > this.limits.nodesMax) {
-      throw new RadixError("nodes_exceeded", `the tree holds ${this.#store.nodes} of at most ${this.limits.nodesMax} nodes: evict first`);
+    if (this.#store.all.length + needed > this.limits.nodesMax) {
+      throw new RadixError("nodes_exceeded", `the tree holds ${this.#store.all.length} of at most ${this.limits.nodesMax} nodes: evict first`);
     }
   }
 
@@ -151,7 +237,7 @@ export class RadixTree<V> {
     let { cell, nextEvent } = place;
     let last = node;
     let rest = value;
-    let fresh: Int32Array | null = null;
+    let fresh: { block: Block; offset: number } | null = null;
     let freshFrom = 0;
     while (cell < to) {
       const event = events[nextEvent]?.at === cell ? events[nextEvent]!.key : null;
@@ -159,14 +245,14 @@ export class RadixTree<V> {
       const stretch = Math.min(to, events[nextEvent]?.at ?? to) - cell;
       const child = findChild(last, event, tokens[cell]!);
       if (child !== null) {
-        const common = commonLength(child.buffer, child.offset, tokens, cell, Math.min(child.length, stretch));
+        const common = commonLength(child.block.tokens, child.offset, tokens, cell, Math.min(child.length, stretch));
         last = common < child.length ? store.split(child, common) : child;
       } else {
         if (fresh === null) {
-          fresh = tokens.slice(cell, to);
+          fresh = store.arena.store(tokens, cell, to);
           freshFrom = cell;
         }
-        last = store.add(last, event, fresh, cell - freshFrom, stretch);
+        last = store.add(last, event, fresh.block, fresh.offset + cell - freshFrom, stretch);
       }
       cell += last.length;
       let part = rest;

@@ -26,6 +26,8 @@ export interface ValueOps<V> {
   retain(value: V): V;
   /** Gives a handle back, of a lease or of the tree. */
   release(value: V): void;
+  /** As `release`, of cells that must not be found anywhere afterwards (see `RadixTree.erase`). Absent: `release`. */
+  erase?(value: V): void;
 }
 
 /** A part of a matched path that is one node's. `value` is null where the cells were evicted (a hole). */
@@ -69,8 +71,72 @@ export interface MatchLease<V> {
   readonly end: MatchEnd;
   /** Present where a token or an event differed. */
   readonly difference: Difference | null;
+  /**
+   * The holder reads none of the cells [from, to) and will not: it keeps their place and gives their values back now. What no other
+   * lease reads has the lowest rank from then on (`RANK.unread`), until a match reads it again. Where the tree has no room to split
+   * the nodes at the ends, they stay as they are.
+   */
+  skip(from: number, to: number): void;
+  /** Says what the cells [from, to) are worth compared with all others: of lower rank goes first. A later match says 0 again. */
+  rank(from: number, to: number, rank: number): void;
+  /** Keeps the cells [from, to) longer than anything that is not pinned, within the account's budget (`pins_exceeded`). */
+  pin(from: number, to: number, pin: PinOptions): Pin;
   /** Idempotent. */
   release(): void;
+}
+
+export interface PinOptions {
+  /** Whose budget it is, for instance the tenant. */
+  account: string;
+  /** When it ends by itself, by the clock of the tree; `Infinity`: with `release` only. */
+  until: number;
+}
+
+/** Cells that are evicted only when an eviction revokes pins, and then by the same order as others. */
+export interface Pin {
+  readonly cells: number;
+  readonly account: string;
+  readonly until: number;
+  /** False once it was released or has expired. */
+  readonly active: boolean;
+  /** Idempotent. */
+  release(): void;
+}
+
+/** What an eviction took, told before its value is released. */
+export interface Evicted<V> {
+  readonly namespace: string;
+  /** First cell, counted from the root. */
+  readonly start: number;
+  readonly length: number;
+  readonly value: V;
+  /** What stands in front of it, as far up as to cover `cells` cells, nearest last. Nothing is leased: use it in this call only. */
+  before(cells: number): readonly MatchSpan<V>[];
+  /** Tokens and events of the whole path up to the end of what was evicted. Takes time proportional to its length. */
+  path(): Path;
+}
+
+/** Which cells an erasure is about: those of logs that have a certain text at a certain place, and all that was computed after it. */
+export interface ErasePattern {
+  /** Tokens of the log without any that events own, up to the end of the text that must go. */
+  tokens: Int32Array;
+  /** First token of that text. */
+  from: number;
+  /** A path whose own cells stay: that of the log as it is without the text. */
+  except?: Path;
+}
+
+/** What an erasure did. */
+export interface Erasure {
+  /** Cells that lost their value. */
+  readonly cells: number;
+  readonly nodes: number;
+  /** Pass it as `since` to later insertions of sequences that started before: they are refused if they would bring the cells back. */
+  readonly epoch: number;
+  /** Nodes that leases of others still read. */
+  readonly readers: number;
+  /** Resolves when no lease reads erased cells any more; at once when none did. */
+  readonly complete: Promise<void>;
 }
 
 /** What the tree holds now. Cells of a hole have no value. */
@@ -81,8 +147,11 @@ export interface TreeStats {
   cells: number;
   holeCells: number;
   leases: number;
-  /** Nodes that could be evicted now. */
+  /** Nodes that could be evicted now without revoking a pin. */
   candidates: number;
+  pinnedCells: number;
+  /** Tokens that are held in memory for the nodes' keys; about the nodes' own, at most about twice that. */
+  tokensHeld: number;
 }
 
 /** Bounds of a tree. Reaching one is an error of kind `capacity`. */
@@ -93,4 +162,10 @@ export interface TreeLimits {
   pathCellsMax: number;
   /** UTF-16 units of one event key. */
   eventKeyLengthMax: number;
+  /** Pins at a time, of all accounts. */
+  pinsMax: number;
+  /** Pinned cells of one account. */
+  pinnedCellsMax: number;
+  /** Erasures that are remembered against insertions that started before them. */
+  erasuresMax: number;
 }

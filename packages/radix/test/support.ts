@@ -26,44 +26,59 @@ export class Random {
   }
 }
 
-/** A value that names each of its cells, so that a test sees which cells it stands for. Counts its handles. */
+/** A value that names each of its cells, so that a test sees which cells it stands for. */
 export interface Handle {
   cells: readonly string[];
+  owner: "tree" | "lease";
   open: boolean;
 }
 
+/** Counts handles, and for each owner how many handles a cell has. */
 export class Handles implements ValueOps<Handle> {
   open = 0;
-  /** Handles by cell. */
-  readonly held = new Map<string, number>();
+  readonly tree = new Map<string, number>();
+  readonly leases = new Map<string, number>();
+  erased = 0;
 
-  make(cells: readonly string[]): Handle {
+  make(cells: readonly string[], owner: Handle["owner"] = "tree"): Handle {
     this.open++;
-    for (const cell of cells) this.held.set(cell, (this.held.get(cell) ?? 0) + 1);
-    return { cells, open: true };
+    const counts = owner === "tree" ? this.tree : this.leases;
+    for (const cell of cells) counts.set(cell, (counts.get(cell) ?? 0) + 1);
+    return { cells, owner, open: true };
   }
 
   split(value: Handle, at: number): [Handle, Handle] {
     if (at <= 0 || at >= value.cells.length) throw new Error(`split of ${value.cells.length} cells at ${at}`);
-    const parts: [Handle, Handle] = [this.make(value.cells.slice(0, at)), this.make(value.cells.slice(at))];
+    const parts: [Handle, Handle] = [this.make(value.cells.slice(0, at), value.owner), this.make(value.cells.slice(at), value.owner)];
     this.release(value);
     return parts;
   }
 
   retain(value: Handle): Handle {
     if (!value.open) throw new Error("a handle was used after it was given back");
-    return this.make(value.cells);
+    return this.make(value.cells, "lease");
   }
 
   release(value: Handle): void {
     if (!value.open) throw new Error("a handle was given back twice");
     value.open = false;
     this.open--;
+    const counts = value.owner === "tree" ? this.tree : this.leases;
     for (const cell of value.cells) {
-      const count = this.held.get(cell)! - 1;
-      if (count === 0) this.held.delete(cell);
-      else this.held.set(cell, count);
+      const count = counts.get(cell)! - 1;
+      if (count === 0) counts.delete(cell);
+      else counts.set(cell, count);
     }
+  }
+
+  erase(value: Handle): void {
+    this.erased += value.cells.length;
+    this.release(value);
+  }
+
+  /** Handles of a cell, of tree and leases. */
+  holders(cell: string): number {
+    return (this.tree.get(cell) ?? 0) + (this.leases.get(cell) ?? 0);
   }
 }
 
@@ -82,6 +97,11 @@ export function path(text: string, dictionary: Map<string, number> = shared): Pa
 }
 
 const shared = new Map<string, number>();
+
+/** Events "…/n" own n cells. */
+export function ownedCells(key: string): number {
+  return Number(/\/(\d+)$/.exec(key)?.[1] ?? 0);
+}
 
 /** The path of cell `cell` spelled out: equal exactly for equal cells of a history-aware tree. */
 export function identity(namespace: string, of: Path, cell: number): string {

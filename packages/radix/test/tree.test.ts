@@ -34,7 +34,7 @@ describe("match", () => {
     expect(lease.length).toBe(2);
     expect(lease.spans.map((span) => span.value?.cells.length)).toEqual([2]);
     expect(tree.evict(100)).toBe(2);
-    expect(ops.held.size).toBe(2);
+    expect(ops.tree.size).toBe(2);
     tree.checkIntegrity();
     lease.release();
     lease.release();
@@ -120,10 +120,10 @@ describe("insert", () => {
     const own = first.spans[0]!.value!.cells;
     const second = put("a b c d e");
     expect(second.spans.flatMap((span) => span.value!.cells).slice(0, 4)).toEqual(own);
-    expect(ops.held.get(own[0]!)).toBe(3);
+    expect(ops.holders(own[0]!)).toBe(3);
     first.release();
     second.release();
-    expect(ops.held.get(own[0]!)).toBe(1);
+    expect(ops.holders(own[0]!)).toBe(1);
     expect(tree.stats().cells).toBe(5);
   });
 
@@ -142,7 +142,7 @@ describe("insert", () => {
     expect(tree.stats()).toMatchObject({ cells: 7, holes: 0 });
     lease.release();
     tail.release();
-    expect(ops.held.size).toBe(7);
+    expect(ops.tree.size).toBe(7);
   });
 
   it("prunes holes when nothing needs them any more", () => {

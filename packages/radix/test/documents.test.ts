@@ -1,0 +1,29 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { namespaceKey, parseNamespaceKey, RADIX_ERROR_CODES, RadixError } from "../src/index.ts";
+
+const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+
+describe("the table of errors in the README", () => {
+  it("has every code with its kind, and no other", () => {
+    const rows = [...readme.matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, code, kind]) => [code, kind]);
+    expect(Object.fromEntries(rows)).toEqual(RADIX_ERROR_CODES);
+  });
+});
+
+describe("a namespace", () => {
+  const namespace = { model: "m", layout: "l", dtype: "f16", rotary: "r", tenant: "t" };
+
+  it("is one string, different for every part, and back", () => {
+    const keys = new Set(Object.keys(namespace).map((part) => namespaceKey({ ...namespace, [part]: "x" })));
+    keys.add(namespaceKey(namespace));
+    keys.add(namespaceKey({ ...namespace, model: 'm","l' }));
+    expect(keys.size).toBe(7);
+    expect(parseNamespaceKey(namespaceKey(namespace))).toEqual(namespace);
+  });
+
+  it("is refused when it is none", () => {
+    expect(() => namespaceKey({ ...namespace, tenant: undefined as unknown as string })).toThrow(RadixError);
+    for (const key of ["", "[]", '[2,"m","l","f","r","t"]', '[1,"m","l","f","r",1]']) expect(() => parseNamespaceKey(key)).toThrow(RadixError);
+  });
+});
