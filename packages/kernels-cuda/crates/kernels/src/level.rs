@@ -227,3 +227,16 @@ pub trait Kernels: Send + Sync {
     /// One block of ranks for a tile of queries.
     fn attend(&self, block: &AttendBlock<'_>, out: &mut Partial<'_>);
 }
+
+/// Every level that this machine can run, the slowest first.
+pub fn levels() -> Vec<Box<dyn Kernels>> {
+    Level::ALL.iter().filter_map(|level| kernels(*level)).collect()
+}
+
+/// The level by name, `None` where this machine has not the instructions.
+pub fn kernels(level: Level) -> Option<Box<dyn Kernels>> {
+    match level {
+        Level::Reference => Some(Box::new(crate::reference::Reference::new())),
+        Level::Scalar | Level::Avx2 | Level::Avx512 | Level::Neon => None,
+    }
+}

@@ -3,16 +3,21 @@
 pub mod buffer;
 pub mod cells;
 pub mod error;
+pub mod lanes;
 pub mod level;
 pub mod pool;
 pub mod quant;
+pub mod reference;
 pub mod rotary;
+pub mod small;
 
 pub use buffer::Buffer;
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};
 pub use error::{Code, Error, Kind, Result};
 pub use level::{
-    ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix,
+    ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix, kernels,
+    levels,
 };
 pub use pool::Pool;
+pub use reference::Reference;
 pub use rotary::{Pairs, Rotary};

@@ -1,0 +1,217 @@
+//! Attention of a tile of queries over one block of ranks.
+//!
+//! A score is summed over the dimensions in order; the softmax weights of a query in 16 lanes by rank; its output over the ranks in
+//! order. Nothing of that depends on where a cell lies, on how the view is cut into pieces, or on the other queries of the tile.
+
+use crate::lanes::{LANES, Lanes, Readable, exp, multiply_add, sum};
+use crate::level::{AttendBlock, Partial, Piece, RANK_BLOCK};
+
+/// Scores of one query; room for one vector past the block.
+const ROW: usize = RANK_BLOCK + LANES;
+/// Queries that share each load of a key or a value.
+const TOGETHER: usize = 4;
+/// Dimensions of a value that are summed at once.
+const WIDTH: usize = 32;
+
+#[inline(always)]
+pub fn attend<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+    let queries = block.limits.len();
+    let size = block.cells.shape().value_size;
+    assert!(queries * ROW <= out.scratch.len() && queries * size <= out.sums.len());
+    scores::<FUSED, T>(block, out.scratch);
+    for query in 0..queries {
+        let limit = block.limits[query] as usize;
+        let (maximum, weight) = soften::<FUSED>(&mut out.scratch[query * ROW..][..ROW], limit, block.soft_cap);
+        out.maxima[query] = maximum;
+        out.weights[query] = weight;
+    }
+    out.sums[..queries * size].fill(0.0);
+    let mut query = 0;
+    while query < queries {
+        let together = TOGETHER.min(queries - query);
+        let limits = &block.limits[query..query + together];
+        let shared = *limits.iter().min().expect("a query") as usize;
+        if together == TOGETHER {
+            values::<FUSED, T, TOGETHER>(block, query, 0..shared, out);
+        }
+        for (i, limit) in limits.iter().enumerate() {
+            let first = if together == TOGETHER { shared } else { 0 };
+            values::<FUSED, T, 1>(block, query + i, first..*limit as usize, out);
+        }
+        query += together;
+    }
+}
+
+/// scratch[query][rank] = query · key for every rank of the block.
+#[inline(always)]
+fn scores<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, scratch: &mut [f32]) {
+    let (queries, size) = (block.limits.len(), block.cells.shape().key_size);
+    let highest = *block.limits.iter().max().unwrap_or(&0) as usize;
+    let mut rank = 0;
+    for piece in block.pieces {
+        if rank >= highest {
+            break;
+        }
+        let rotated = &block.queries[piece.rotation as usize * queries * size..][..queries * size];
+        for offset in (0..piece.count as usize).step_by(LANES) {
+            let width = LANES.min(piece.count as usize - offset);
+            let mut query = 0;
+            while query + TOGETHER <= queries {
+                let rows = &rotated[query * size..];
+                chunk::<FUSED, T, TOGETHER>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                query += TOGETHER;
+            }
+            while query < queries {
+                let rows = &rotated[query * size..];
+                chunk::<FUSED, T, 1>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                query += 1;
+            }
+        }
+        rank += piece.count as usize;
+    }
+}
+
+/// Scores of up to 16 cells of a piece against `QUERIES` queries; `out[query · ROW + cell]`.
+#[inline(always)]
+fn chunk<const FUSED: bool, T: Readable, const QUERIES: usize>(
+    block: &AttendBlock<'_>,
+    piece: &Piece,
+    offset: usize,
+    width: usize,
+    queries: &[f32],
+    out: &mut [f32],
+) {
+    let shape = block.cells.shape();
+    let (size, page_size) = (shape.key_size, shape.page_size);
+    let first = piece.first as usize + offset;
+    assert!((piece.page as usize) < shape.pages && first + width <= page_size && block.kv_head < shape.kv_heads);
+    // SAFETY: keys of a head in a page are `size · page_size` numbers, and no thread writes cells while a layer attends.
+    let keys = unsafe { std::slice::from_raw_parts(block.cells.keys::<T>(piece.page as usize, block.kv_head), size * page_size) };
+    let rows: [&[f32]; QUERIES] = std::array::from_fn(|query| &queries[query * size..][..size]);
+    let mut sums: [Lanes; QUERIES] = [[0.0; LANES]; QUERIES];
+    for dimension in 0..size {
+        let mut key: Lanes = [0.0; LANES];
+        let slots = &keys[dimension * page_size + first..][..width];
+        if let Ok(slots) = <&[T; LANES]>::try_from(slots) {
+            for lane in 0..LANES {
+                key[lane] = slots[lane].read();
+            }
+        } else {
+            for (key, slot) in key.iter_mut().zip(slots) {
+                *key = slot.read();
+            }
+        }
+        for query in 0..QUERIES {
+            let number = rows[query][dimension];
+            for lane in 0..LANES {
+                sums[query][lane] = multiply_add::<FUSED>(key[lane], number, sums[query][lane]);
+            }
+        }
+    }
+    for (query, sums) in sums.iter().enumerate() {
+        out[query * ROW..][..width].copy_from_slice(&sums[..width]);
+    }
+}
+
+/// Turns the first `limit` scores into exp(score − maximum), those up to the next multiple of 16 into 0. Returns maximum and sum.
+#[inline(always)]
+fn soften<const FUSED: bool>(scores: &mut [f32], limit: usize, soft_cap: f32) -> (f32, f32) {
+    let (chunks, _) = scores.as_chunks_mut::<LANES>();
+    let chunks = &mut chunks[..limit.div_ceil(LANES)];
+    if soft_cap > 0.0 {
+        for score in chunks.iter_mut().flatten() {
+            *score = soft_cap * tanh::<FUSED>(*score / soft_cap);
+        }
+    }
+    if let Some(last) = chunks.last_mut() {
+        let valid = limit - (limit - 1) / LANES * LANES;
+        last[valid..].fill(f32::NEG_INFINITY);
+    }
+    let mut highest: Lanes = [f32::NEG_INFINITY; LANES];
+    for chunk in chunks.iter() {
+        for lane in 0..LANES {
+            highest[lane] = if chunk[lane] > highest[lane] { chunk[lane] } else { highest[lane] };
+        }
+    }
+    let maximum = highest.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
+    let mut weights: Lanes = [0.0; LANES];
+    for chunk in chunks.iter_mut() {
+        for lane in 0..LANES {
+            chunk[lane] = exp::<FUSED>(chunk[lane] - maximum);
+            weights[lane] += chunk[lane];
+        }
+    }
+    (maximum, sum(weights))
+}
+
+#[inline(always)]
+fn tanh<const FUSED: bool>(x: f32) -> f32 {
+    let e = exp::<FUSED>(-2.0 * x.abs());
+    ((1.0 - e) / (1.0 + e)).copysign(x)
+}
+
+/// sums[query] += Σ weight · value over `ranks`, in rank order, for `QUERIES` queries from `query` on.
+#[inline(always)]
+fn values<const FUSED: bool, T: Readable, const QUERIES: usize>(
+    block: &AttendBlock<'_>,
+    query: usize,
+    ranks: std::ops::Range<usize>,
+    out: &mut Partial<'_>,
+) {
+    let size = block.cells.shape().value_size;
+    if ranks.is_empty() {
+        return;
+    }
+    let mut dimension = 0;
+    while dimension + WIDTH <= size {
+        columns::<FUSED, T, QUERIES, WIDTH>(block, query, ranks.clone(), dimension, out);
+        dimension += WIDTH;
+    }
+    while dimension + 8 <= size {
+        columns::<FUSED, T, QUERIES, 8>(block, query, ranks.clone(), dimension, out);
+        dimension += 8;
+    }
+    while dimension < size {
+        columns::<FUSED, T, QUERIES, 1>(block, query, ranks.clone(), dimension, out);
+        dimension += 1;
+    }
+}
+
+#[inline(always)]
+fn columns<const FUSED: bool, T: Readable, const QUERIES: usize, const COLUMNS: usize>(
+    block: &AttendBlock<'_>,
+    query: usize,
+    ranks: std::ops::Range<usize>,
+    dimension: usize,
+    out: &mut Partial<'_>,
+) {
+    let shape = block.cells.shape();
+    let (size, page_size) = (shape.value_size, shape.page_size);
+    let weights: [&[f32]; QUERIES] = std::array::from_fn(|q| &out.scratch[(query + q) * ROW..][..ROW]);
+    let mut sums: [[f32; COLUMNS]; QUERIES] =
+        std::array::from_fn(|q| std::array::from_fn(|column| out.sums[(query + q) * size + dimension + column]));
+    let mut rank = 0;
+    for piece in block.pieces {
+        let (first, end) = (ranks.start.max(rank), ranks.end.min(rank + piece.count as usize));
+        if rank >= ranks.end {
+            break;
+        }
+        assert!((piece.page as usize) < shape.pages && (piece.first + piece.count) as usize <= page_size);
+        // SAFETY: values of a head in a page are `page_size · size` numbers, and no thread writes cells while a layer attends.
+        let values = unsafe { std::slice::from_raw_parts(block.cells.values::<T>(piece.page as usize, block.kv_head), page_size * size) };
+        for at in first..end {
+            let slot = piece.first as usize + at - rank;
+            let value: &[T; COLUMNS] = values[slot * size + dimension..][..COLUMNS].try_into().expect("as long as it was cut");
+            for q in 0..QUERIES {
+                let weight = weights[q][at];
+                for column in 0..COLUMNS {
+                    sums[q][column] = multiply_add::<FUSED>(value[column].read(), weight, sums[q][column]);
+                }
+            }
+        }
+        rank += piece.count as usize;
+    }
+    for (q, sums) in sums.iter().enumerate() {
+        out.sums[(query + q) * size + dimension..][..COLUMNS].copy_from_slice(sums);
+    }
+}
