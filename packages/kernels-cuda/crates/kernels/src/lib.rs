@@ -15,8 +15,8 @@ pub use buffer::Buffer;
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};
 pub use error::{Code, Error, Kind, Result};
 pub use level::{
-    ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix, kernels,
-    levels,
+    ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix,
+    kernels, levels,
 };
 pub use pool::Pool;
 pub use reference::Reference;

@@ -4,7 +4,9 @@ mod support;
 
 use palimpsest_kernels::level::{BLOCK, PANEL_ROWS};
 use palimpsest_kernels::quant::{TensorType, decode, encode};
-use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations, Gate, Kernels, Matrix, Output, Pairs, Pool, RawMatrix, Rotary, levels};
+use palimpsest_kernels::{
+    ActivationBlock, ActivationRow, Activations, Gate, Kernels, Matrix, Output, Pairs, Pool, RawMatrix, Rotary, levels,
+};
 use support::Random;
 
 /// Rows of activations in every form.

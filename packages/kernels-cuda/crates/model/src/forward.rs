@@ -1,0 +1,158 @@
+//! One forward step: rows in, cells written, outputs drawn.
+//!
+//! In each layer the keys and values of all rows are written first, then every row attends to its own view; products and
+//! feed-forward run over all rows at once. Which rows are computed together changes no bit of any of them.
+
+mod attention;
+mod head;
+mod plan;
+mod rows;
+mod scratch;
+
+use palimpsest_kernels::{CellDtype, CellShape, Cells, Code, Error, Kernels, Pool, Result};
+
+use crate::step::{Facts, Step};
+use crate::weights::Weights;
+use plan::Plan;
+use scratch::Scratch;
+
+pub use head::Draws;
+
+/// What does not change during a step. Cells are written through shared references, each slot by the row that owns it.
+pub struct Machine {
+    pub weights: Weights,
+    pub kernels: Box<dyn Kernels>,
+    pub pool: Pool,
+    pub cells: Cells,
+}
+
+/// Pages of a runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct CellOptions {
+    pub pages: usize,
+    pub page_size: usize,
+    pub dtype: CellDtype,
+}
+
+/// A model with its cells, ready to step.
+pub struct Engine {
+    machine: Machine,
+    scratch: Scratch,
+    /// What the outputs of the last resolved step came to.
+    previous: Vec<i32>,
+}
+
+/// Counts of one step: see `StepCounts` in `src/step.ts`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub rows: usize,
+    pub cells_stored: usize,
+    pub cells_read: usize,
+    pub rotations: usize,
+    pub bytes_moved: usize,
+}
+
+/// What a step came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub draws: Draws,
+    /// O · V, when the step asks for them.
+    pub logits: Option<Vec<f32>>,
+    pub counts: Counts,
+}
+
+/// Bytes held by an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub weights: usize,
+    pub cells: usize,
+    pub scratch: usize,
+}
+
+/// What is asked between two layers: whether to go on.
+pub type Checkpoint<'a> = dyn Fn(usize) -> Result<()> + 'a;
+
+impl Engine {
+    /// Errors: `cells_exceed_memory`.
+    pub fn new(weights: Weights, kernels: Box<dyn Kernels>, pool: Pool, options: CellOptions) -> Result<Self> {
+        let shape = &weights.shape;
+        let cells = Cells::new(CellShape {
+            layers: weights.layers.len(),
+            kv_heads: shape.kv_heads,
+            key_size: shape.key_size,
+            value_size: shape.value_size,
+            pages: options.pages,
+            page_size: options.page_size,
+            dtype: options.dtype,
+        })?;
+        Ok(Self { machine: Machine { weights, kernels, pool, cells }, scratch: Scratch::default(), previous: Vec::new() })
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub fn memory(&self) -> Memory {
+        Memory { weights: self.machine.weights.bytes(), cells: self.machine.cells.bytes(), scratch: self.scratch.bytes() }
+    }
+
+    /// Zeroes whole pages. Errors: `argument_invalid` for a page outside the pool; then none is zeroed.
+    pub fn clear_pages(&mut self, pages: &[i32]) -> Result<()> {
+        let count = self.machine.cells.shape().pages;
+        if let Some(at) = pages.iter().position(|page| !(0..count as i64).contains(&i64::from(*page))) {
+            let message = format!("pages are 0 … {}, {} came", count as i64 - 1, pages[at]);
+            return Err(Error::at(Code::ArgumentInvalid, format!("pages[{at}]"), message));
+        }
+        for page in pages {
+            self.machine.cells.clear_page(*page as usize);
+        }
+        Ok(())
+    }
+
+    /// What a step is checked against now.
+    pub fn facts(&self) -> Facts {
+        let (shape, cells) = (&self.machine.weights.shape, self.machine.cells.shape());
+        Facts {
+            context: shape.context,
+            vocabulary: shape.vocabulary,
+            sampled: shape.sampled,
+            groups: 1,
+            pages: cells.pages,
+            page_size: cells.page_size,
+            previous_outputs: self.previous.len(),
+        }
+    }
+
+    /// Runs one step. `checkpoint` is asked before each layer; its error ends the step (cells stored until then are undefined).
+    ///
+    /// Errors: `step_invalid` (nothing was written), and those of `checkpoint`.
+    pub fn step(&mut self, step: &Step, checkpoint: &Checkpoint<'_>) -> Result<Outcome> {
+        step.check(&self.facts())?;
+        let Self { machine, scratch, previous } = self;
+        scratch.begin(step, machine);
+        machine.embed(step, previous, scratch);
+        let last = machine.weights.layers.len() - 1;
+        for layer in 0..=last {
+            checkpoint(layer)?;
+            machine.project(layer, step, scratch);
+            if layer == last {
+                scratch.keep_wanted(step, machine);
+            }
+            machine.attend(layer, scratch);
+            machine.feed(layer, scratch);
+        }
+        let (draws, logits) = machine.outputs(step, scratch);
+        previous.clone_from(&draws.ids);
+        Ok(Outcome { draws, logits, counts: counts(step, &scratch.plan) })
+    }
+}
+
+fn counts(step: &Step, plan: &Plan) -> Counts {
+    Counts {
+        rows: step.rows(),
+        cells_stored: step.store.iter().filter(|store| **store == 1).count(),
+        cells_read: plan.segments.iter().map(|segment| segment.view_cells).sum(),
+        rotations: plan.rotations,
+        bytes_moved: 0,
+    }
+}

@@ -1,0 +1,240 @@
+//! Memory of a step that is kept for the next one: it grows to the largest step and is then allocated no more.
+
+use std::sync::{Mutex, MutexGuard};
+
+use palimpsest_kernels::level::{BLOCK, QUERY_TILE, RANK_BLOCK};
+use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations};
+
+use super::Machine;
+use super::attention::Tiles;
+use super::head::LOGIT_ROWS;
+use super::plan::Plan;
+use super::rows::ROW_CHUNK;
+use crate::step::Step;
+
+/// Rows of activations in every form that the model's matrices read.
+#[derive(Default)]
+pub struct ActivationStore {
+    columns: usize,
+    with_codes: bool,
+    values: Vec<f32>,
+    codes: Vec<i8>,
+    blocks: Vec<ActivationBlock>,
+}
+
+impl ActivationStore {
+    /// Makes room for `rows` rows of `columns`.
+    pub fn shape(&mut self, rows: usize, columns: usize, with_codes: bool) {
+        (self.columns, self.with_codes) = (columns, with_codes);
+        grow(&mut self.values, rows * columns);
+        if with_codes {
+            grow(&mut self.codes, rows * columns);
+            grow(&mut self.blocks, rows * columns.div_ceil(BLOCK));
+        }
+    }
+
+    pub fn view(&self, rows: usize) -> Activations<'_> {
+        let blocks = if self.with_codes { rows * self.columns.div_ceil(BLOCK) } else { 0 };
+        let codes = if self.with_codes { rows * self.columns } else { 0 };
+        Activations {
+            rows,
+            columns: self.columns,
+            values: &self.values[..rows * self.columns],
+            codes: &self.codes[..codes],
+            blocks: &self.blocks[..blocks],
+        }
+    }
+
+    /// Rows for threads that each write their own.
+    pub fn writer(&mut self) -> ActivationWriter {
+        ActivationWriter {
+            columns: self.columns,
+            rows: self.values.len() / self.columns.max(1),
+            with_codes: self.with_codes,
+            values: self.values.as_mut_ptr(),
+            codes: self.codes.as_mut_ptr(),
+            blocks: self.blocks.as_mut_ptr(),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.values.len() * 4 + self.codes.len() + self.blocks.len() * size_of::<ActivationBlock>()
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct ActivationWriter {
+    columns: usize,
+    rows: usize,
+    with_codes: bool,
+    values: *mut f32,
+    codes: *mut i8,
+    blocks: *mut ActivationBlock,
+}
+
+// SAFETY: addresses into a store that outlives the batch; each row is written by one thread (see `row`).
+unsafe impl Send for ActivationWriter {}
+// SAFETY: as above.
+unsafe impl Sync for ActivationWriter {}
+
+impl ActivationWriter {
+    /// # Safety
+    /// The store lives and is not touched otherwise, and no other thread holds this row.
+    pub unsafe fn row<'a>(&self, row: usize) -> ActivationRow<'a> {
+        assert!(row < self.rows);
+        let blocks = self.columns.div_ceil(BLOCK);
+        let (codes, blocks_here) = if self.with_codes { (self.columns, blocks) } else { (0, 0) };
+        // SAFETY: the row lies inside the store and is ours (caller).
+        unsafe {
+            ActivationRow {
+                values: std::slice::from_raw_parts_mut(self.values.add(row * self.columns), self.columns),
+                codes: std::slice::from_raw_parts_mut(self.codes.wrapping_add(row * codes), codes),
+                blocks: std::slice::from_raw_parts_mut(self.blocks.wrapping_add(row * blocks_here), blocks_here),
+            }
+        }
+    }
+}
+
+/// A matrix of numbers that threads write disjoint parts of.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    start: *mut f32,
+    length: usize,
+}
+
+// SAFETY: an address; the users write disjoint parts (see `part`).
+unsafe impl Send for Numbers {}
+// SAFETY: as above.
+unsafe impl Sync for Numbers {}
+
+impl Numbers {
+    pub fn of(numbers: &mut [f32]) -> Self {
+        Self { start: numbers.as_mut_ptr(), length: numbers.len() }
+    }
+
+    /// # Safety
+    /// What `of` was given lives, and nobody else touches these elements meanwhile.
+    pub unsafe fn part<'a>(&self, first: usize, length: usize) -> &'a mut [f32] {
+        assert!(first + length <= self.length, "{first} + {length} of {}", self.length);
+        // SAFETY: inside, as asserted, and ours (caller).
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(first), length) }
+    }
+}
+
+/// What one thread needs while it attends.
+#[derive(Default)]
+pub struct ThreadScratch {
+    /// `[rotation][query][key size]`
+    pub queries: Vec<f32>,
+    pub scores: Vec<f32>,
+    /// `[query][value size]` of one block.
+    pub sums: Vec<f32>,
+    pub maxima: Vec<f32>,
+    pub weights: Vec<f32>,
+    pub cosines: Vec<f32>,
+    pub sines: Vec<f32>,
+    pub head: Vec<f32>,
+    pub sampler: crate::sampler::Workspace,
+}
+
+impl ThreadScratch {
+    pub fn shape(&mut self, key_size: usize, value_size: usize) {
+        grow(&mut self.scores, QUERY_TILE * (RANK_BLOCK + 16));
+        grow(&mut self.sums, QUERY_TILE * value_size);
+        grow(&mut self.maxima, QUERY_TILE);
+        grow(&mut self.weights, QUERY_TILE);
+        grow(&mut self.cosines, key_size);
+        grow(&mut self.sines, key_size);
+        grow(&mut self.head, key_size);
+    }
+}
+
+/// Locks what only one thread uses at a time. A panic while it was held leaves numbers that the next step overwrites.
+pub fn exclusive<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// At least `length` elements; never shrinks.
+pub fn grow<T: Clone + Default>(vector: &mut Vec<T>, length: usize) {
+    if vector.len() < length {
+        vector.resize(length, T::default());
+    }
+}
+
+/// All of it.
+#[derive(Default)]
+pub struct Scratch {
+    /// Rows that are left: all, and in the last layer those that are asked for.
+    pub rows: usize,
+    /// `[row][embedding]`: the residual stream.
+    pub hidden: Vec<f32>,
+    /// `[row of the step][queries, keys, values]`
+    pub query_key_value: Vec<f32>,
+    /// `[row left][head][value size]`
+    pub attended: Vec<f32>,
+    /// `[row of a chunk][gate, up]`
+    pub gate_up: Vec<f32>,
+    /// `[row of a chunk][embedding]`: a product on its way through a norm.
+    pub product: Vec<f32>,
+    pub activations: ActivationStore,
+    /// `[row of a chunk][vocabulary]`
+    pub logits: Vec<f32>,
+    pub plan: Plan,
+    pub tiles: Tiles,
+    /// Partial results of tiles that are cut.
+    pub sums: Vec<f32>,
+    pub maxima: Vec<f32>,
+    pub weights: Vec<f32>,
+    pub threads: Vec<Mutex<ThreadScratch>>,
+}
+
+impl Scratch {
+    /// Makes room for a checked step and plans it.
+    pub fn begin(&mut self, step: &Step, machine: &Machine) {
+        let shape = &machine.weights.shape;
+        let rows = step.rows();
+        let chunk = rows.min(ROW_CHUNK);
+        self.rows = rows;
+        grow(&mut self.hidden, rows * shape.embedding);
+        grow(&mut self.query_key_value, rows * shape.query_key_value());
+        grow(&mut self.attended, rows * shape.heads * shape.value_size);
+        grow(&mut self.gate_up, chunk * 2 * shape.feed);
+        grow(&mut self.product, chunk * shape.embedding);
+        grow(&mut self.logits, rows.min(step.outputs()).min(LOGIT_ROWS) * shape.vocabulary);
+        while self.threads.len() < machine.pool.threads() {
+            self.threads.push(Mutex::default());
+        }
+        for thread in &mut self.threads {
+            thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).shape(shape.key_size, shape.value_size);
+        }
+        self.plan.build(step, 0, machine.cells.shape().page_size);
+        self.tiles.rows.clear();
+        self.tiles.rows.extend(0..rows);
+        self.tile(step, machine);
+    }
+
+    /// Leaves only the rows whose logits are wanted: before the last layer attends, when all cells are written.
+    pub fn keep_wanted(&mut self, step: &Step, machine: &Machine) {
+        let embedding = machine.weights.shape.embedding;
+        self.tiles.rows.clear();
+        self.tiles.rows.extend(step.out_row.iter().map(|row| *row as usize));
+        self.tiles.rows.sort_unstable();
+        self.tiles.rows.dedup();
+        self.rows = self.tiles.rows.len();
+        for (at, row) in self.tiles.rows.iter().enumerate() {
+            self.hidden.copy_within(row * embedding..(row + 1) * embedding, at * embedding);
+        }
+        self.tile(step, machine);
+    }
+
+    fn tile(&mut self, step: &Step, machine: &Machine) {
+        self.tiles.positions.clear();
+        self.tiles.positions.extend(self.tiles.rows.iter().map(|row| step.position[*row]));
+        self.tiles.build(&self.plan, &machine.weights.shape, &machine.pool);
+    }
+
+    pub fn bytes(&self) -> usize {
+        let numbers = [&self.hidden, &self.query_key_value, &self.attended, &self.gate_up, &self.product, &self.logits, &self.sums];
+        numbers.iter().map(|numbers| numbers.len() * 4).sum::<usize>() + self.activations.bytes()
+    }
+}
