@@ -53,6 +53,20 @@ export interface RuntimeOptions {
   threads?: number;
   /** Called with 0 … 1 while the weights are read and packed. */
   onProgress?: (fraction: number) => void;
+  /**
+   * For tests of what happens then: a panic in the native code, in the `step`-th step (0 = the first), before `layer`; `inPool`: in a
+   * thread of a pool.
+   */
+  panicAt?: { step: number; layer: number; inPool?: boolean };
+}
+
+/** Bytes that a runtime holds. */
+export interface MemoryReport {
+  /** Packed weights, norms, rotary tables. */
+  weights: number;
+  cells: number;
+  /** What steps compute in; it grows to the largest step. */
+  scratch: number;
 }
 
 /**
@@ -75,6 +89,8 @@ export interface Runtime {
   step(step: Step, cancel: Int32Array): Promise<StepResult>;
   /** Zeroes whole pages in every layer. */
   clearPages(pages: Int32Array): void;
+  /** Bytes held after the last step. Scripted models in tests have none. */
+  memory?(): MemoryReport;
   /** Waits for the running step, then frees weights and cells. Idempotent. */
   dispose(): Promise<void>;
 }

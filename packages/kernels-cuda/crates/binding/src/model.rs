@@ -38,7 +38,7 @@ pub struct ModelInfoFields {
 impl ModelInfoFields {
     pub fn new(config: &Config, weight_bytes: usize) -> Self {
         Self {
-            architecture: config.architecture.name().to_owned(),
+            architecture: format!("{:?}", config.architecture).to_lowercase(),
             name: config.name.clone(),
             context_length: config.context_length as u32,
             vocabulary_size: config.vocabulary_size as u32,
@@ -144,7 +144,9 @@ fn tiny(fields: &TinyFields) -> Result<TinyModel> {
     let size = |field: Option<u32>, default: usize| field.map_or(default, |field| field as usize);
     Ok(TinyModel {
         architecture: match &fields.architecture {
-            Some(name) => Architecture::from_name(name).ok_or_else(|| unknown("architecture", name))?,
+            Some(name) if name == "llama" => Architecture::Llama,
+            Some(name) if name == "qwen2" => Architecture::Qwen2,
+            Some(name) => return Err(unknown("architecture", name)),
             None => default.architecture,
         },
         seed: fields.seed.map_or(default.seed, u64::from),
@@ -188,13 +190,8 @@ pub fn naive_replay<'env>(env: &'env Env, path: String, fields: ReplayFields<'_>
     let work = move || {
         let file = GgufFile::open(&PathBuf::from(path))?;
         let config = Config::from_gguf(&file)?;
-        let program = Program {
-            tokens: &tokens,
-            positions: &positions,
-            stage_of: &stage_of,
-            stage_positions: &stage_positions,
-            seen: &seen,
-        };
+        let program =
+            Program { tokens: &tokens, positions: &positions, stage_of: &stage_of, stage_positions: &stage_positions, seen: &seen };
         replay(&file, &config, &program, &wanted, threads)
     };
     off_loop(work, settle);
