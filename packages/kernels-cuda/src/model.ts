@@ -27,6 +27,15 @@ export interface TinyModelOptions {
   types?: string;
   /** The embedding is the head as well. */
   tied?: boolean;
+  /** Elements of a head that turn. Default: all. */
+  rotaryDimensions?: number;
+  rotaryBase?: number;
+  /** Divisors of the rotary frequencies, as llama3 has. */
+  frequencyFactors?: boolean;
+  /** Positions that a layer with a window reads, where the architecture has windows. */
+  window?: number;
+  /** Every n-th layer reads all positions, where there are windows. */
+  windowPeriod?: number;
 }
 
 /** Writes a generated GGUF model. Errors: `argument_invalid` that names the option, `model_file_unreadable`. */

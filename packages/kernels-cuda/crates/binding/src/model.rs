@@ -38,7 +38,7 @@ pub struct ModelInfoFields {
 impl ModelInfoFields {
     pub fn new(config: &Config, weight_bytes: usize) -> Self {
         Self {
-            architecture: format!("{:?}", config.architecture).to_lowercase(),
+            architecture: config.architecture.name().to_owned(),
             name: config.name.clone(),
             context_length: config.context_length as u32,
             vocabulary_size: config.vocabulary_size as u32,
@@ -121,6 +121,12 @@ pub struct TinyFields {
     /// A tensor type, or "mixed".
     pub types: Option<String>,
     pub tied: Option<bool>,
+    pub rotary_dimensions: Option<u32>,
+    pub rotary_base: Option<f64>,
+    /// llama3: divisors of the frequencies.
+    pub frequency_factors: Option<bool>,
+    pub window: Option<u32>,
+    pub window_period: Option<u32>,
 }
 
 /// Writes a small generated model: to a file beside the path first, then renamed.
@@ -128,7 +134,7 @@ pub struct TinyFields {
 pub fn write_tiny_model<'env>(env: &'env Env, path: String, fields: TinyFields) -> napi::Result<Object<'env>> {
     let (settle, object) = promise(env, |()| ())?;
     let work = move || {
-        let bytes = tiny(&fields)?.bytes()?;
+        let bytes = tiny(&fields)?.bytes().map_err(in_the_names_of_the_face)?;
         let unwritable = |cause: std::io::Error| Error::at(Code::ModelFileUnreadable, "path", format!("{path} cannot be written: {cause}"));
         let part = format!("{path}.{}.part", std::process::id());
         std::fs::write(&part, bytes).map_err(unwritable)?;
@@ -138,15 +144,23 @@ pub fn write_tiny_model<'env>(env: &'env Env, path: String, fields: TinyFields) 
     Ok(object)
 }
 
+/// `head_size` is `headSize` there.
+fn in_the_names_of_the_face(error: Error) -> Error {
+    let param = error.param.map(|param| {
+        let mut words = param.split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+    });
+    Error { param, ..error }
+}
+
 fn tiny(fields: &TinyFields) -> Result<TinyModel> {
     let unknown = |param: &str, name: &str| Error::at(Code::ArgumentInvalid, param, format!("\"{name}\" is not known"));
     let default = TinyModel::default();
     let size = |field: Option<u32>, default: usize| field.map_or(default, |field| field as usize);
     Ok(TinyModel {
         architecture: match &fields.architecture {
-            Some(name) if name == "llama" => Architecture::Llama,
-            Some(name) if name == "qwen2" => Architecture::Qwen2,
-            Some(name) => return Err(unknown("architecture", name)),
+            Some(name) => Architecture::from_name(name).ok_or_else(|| unknown("architecture", name))?,
             None => default.architecture,
         },
         seed: fields.seed.map_or(default.seed, u64::from),
@@ -164,6 +178,12 @@ fn tiny(fields: &TinyFields) -> Result<TinyModel> {
             None => default.types,
         },
         tied: fields.tied.unwrap_or(default.tied),
+        rotary_dimensions: fields.rotary_dimensions.map(|size| size as usize),
+        rotary_base: fields.rotary_base.unwrap_or(default.rotary_base),
+        rotary_scaling: default.rotary_scaling,
+        frequency_factors: fields.frequency_factors.unwrap_or(default.frequency_factors),
+        window: size(fields.window, default.window),
+        window_period: size(fields.window_period, default.window_period),
     })
 }
 

@@ -9,8 +9,8 @@ use crate::config::{Pairing, Rotary as Parameters, Scaling};
 /// The rotation for positions −context … 2·context.
 ///
 /// Pair i turns by base^(−2i/n) / factor_i a position. Linear scaling divides it. YaRN (arXiv 2309.00071, 3.2 and 3.4) divides slow
-/// pairs, keeps fast ones, blends between, and multiplies queries and keys by 1 + 0.1 · ln(factor): the stored key's rotation stays
-/// pure, so the query carries that factor twice.
+/// pairs, keeps fast ones, blends between, and multiplies rotated queries and rotated keys by a magnitude: the stored key's rotation
+/// stays pure, so the query carries both.
 pub fn rotary(parameters: &Parameters, context: usize) -> Rotary {
     let dimensions = parameters.dimensions as f64;
     let plain = (0..parameters.dimensions / 2).map(|pair| {
@@ -20,7 +20,7 @@ pub fn rotary(parameters: &Parameters, context: usize) -> Rotary {
     let (frequencies, magnitude) = match parameters.scaling {
         Scaling::None => (plain.collect(), 1.0),
         Scaling::Linear { factor } => (plain.map(|frequency| frequency / factor).collect(), 1.0),
-        Scaling::Yarn { factor, original_context_length, beta_fast, beta_slow, extrapolation, attention_factor } => {
+        Scaling::Yarn { factor, original_context_length, beta_fast, beta_slow, extrapolation, magnitude } => {
             // The pair that turns `turns` times over the original context.
             let pair_at = |turns: f64| dimensions * (original_context_length as f64 / (turns * TAU)).ln() / (2.0 * parameters.base.ln());
             let low = pair_at(beta_fast).floor().max(0.0);
@@ -30,7 +30,6 @@ pub fn rotary(parameters: &Parameters, context: usize) -> Rotary {
                 let kept = ramp * extrapolation;
                 frequency / factor * (1.0 - kept) + frequency * kept
             };
-            let magnitude = if extrapolation == 0.0 { attention_factor } else { attention_factor * (1.0 + 0.1 * factor.ln()) };
             (plain.enumerate().map(|(pair, frequency)| blend(pair, frequency)).collect(), magnitude * magnitude)
         }
     };
