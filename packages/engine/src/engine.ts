@@ -162,20 +162,21 @@ export class Engine {
     try {
       return await this.#runtime.step(step, this.#cancelFlag);
     } catch (error) {
+      this.#inFlight = [];
       for (const { sequence } of entries) {
         if (sequence.ended) continue;
         if (sequence.leaving === "cancelled") this.#fail(sequence, cancelled(sequence));
         else this.#fail(sequence, this.#disposed ? new EngineError("engine_disposed", "the engine was disposed") : stepError(error));
       }
       return null;
-    } finally {
-      this.#inFlight = [];
     }
   }
 
   /** Results enter the sequences, then tokens are delivered, and who has ended leaves. */
   #settle(prepared: Prepared, result: StepResult | null): void {
     if (result === null) return;
+    // Only now: between the step's end and this turn a reader may still leave.
+    this.#inFlight = [];
     this.#steps++;
     this.#lastStepAtMs = this.#clock();
     for (const gain of enter(prepared, result, this.#steps)) this.#deliver(gain);

@@ -48,10 +48,11 @@ export class Scheduler {
     this.#worthTrying = true;
   }
 
-  /** Gives back all that a running sequence holds. */
+  /** Takes a sequence out of line or batch, and gives back all that it holds. */
   leave(sequence: Sequence): void {
     const at = this.running.indexOf(sequence);
     if (at >= 0) this.running.splice(at, 1);
+    else this.waiting.drop((waiter) => waiter === sequence);
     sequence.admission?.holding.release();
     sequence.admission = null;
     this.#worthTrying = true;

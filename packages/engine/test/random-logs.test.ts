@@ -1,0 +1,69 @@
+import { fold, type Directive, type Log } from "@palimpsest/directives";
+import { expect, test } from "vitest";
+import { Random, randomDrops } from "../../directives/test/random-logs.ts";
+import { collect, requestOf, scriptedEngine, type Answered } from "./kit/harness.ts";
+import { expectedAnswer } from "./kit/oracle.ts";
+
+const VOCABULARY = 61;
+const SEEDS = process.env.PALIMPSEST_LONG ? 3000 : 250;
+
+interface Case {
+  log: Log;
+  directives: Directive[];
+  maxTokens: number;
+  echo: boolean;
+}
+
+/** Two to four logs that begin alike, each with its own edits, some of them shared. */
+function family(random: Random): Case[] {
+  const base = Array.from({ length: random.int(4, 90) }, () => random.int(0, VOCABULARY - 1));
+  const shared = randomDrops(random, logOf(base), 8);
+  return Array.from({ length: random.int(2, 4) }, (_, index) => {
+    const kept = index === 0 || random.chance(0.5) ? base.length : random.int(1, base.length);
+    const tokens = [...base.slice(0, kept), ...Array.from({ length: random.int(0, 12) }, () => random.int(0, VOCABULARY - 1))];
+    const log = logOf(tokens);
+    const directives = kept === base.length && random.chance(0.6) ? shared.map((directive) => ({ at: { token: base.length }, ...directive })) : randomDrops(random, log, 8);
+    return { log, directives, maxTokens: random.int(0, 6), echo: random.chance(0.2) };
+  });
+}
+
+function logOf(tokens: readonly number[]): Log {
+  return { tokens: Int32Array.from(tokens), header: tokens.length, contextLength: 4096 };
+}
+
+function check({ log, directives, maxTokens, echo }: Case, answer: Answered, seed: number): void {
+  const expected = expectedAnswer(log, directives, maxTokens, VOCABULARY);
+  expect(answer.tokens, `seed ${seed}`).toStrictEqual(expected.tokens);
+  expect(answer.logprobs.map((entry) => entry!.logprob), `seed ${seed}`).toStrictEqual(expected.logprobs);
+  const { report } = answer;
+  const { cached_tokens, repositioned_tokens, computed_tokens, skipped_tokens } = report;
+  expect(cached_tokens + repositioned_tokens + computed_tokens + skipped_tokens, `seed ${seed}`).toBe(log.tokens.length);
+  if (!echo) return;
+  expect(answer.scores!.map((score) => score && score.logprob), `seed ${seed}`).toStrictEqual(expected.scores);
+  expect(computed_tokens).toBe(log.tokens.length);
+}
+
+test(`${SEEDS} families of random logs answer as their naive fold says, whatever the batch, chunk, page and what was evicted`, async () => {
+  let evicted = 0;
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const random = new Random(seed);
+    const cases = family(random);
+    const pageSize = random.pick([1, 5, 16]);
+    const longest = Math.max(...cases.map(({ log, maxTokens }) => log.tokens.length + maxTokens));
+    const pages = Math.ceil(longest / pageSize) + random.int(0, 12);
+    const { engine, audit } = scriptedEngine({ pageSize, pages, vocabularySize: VOCABULARY }, { rowsPerStepMax: random.int(1, 256), rowsBesideDecodeMax: random.int(1, 64) });
+    for (let round = 0; round < 3; round++) {
+      const together = random.shuffle(cases).slice(0, random.int(1, cases.length));
+      const answers = await Promise.all(
+        together.map(({ log, directives, maxTokens, echo }) => collect(engine.generate(requestOf(fold(log, directives), log.tokens.length, { maxTokens, echo })))),
+      );
+      together.forEach((one, index) => check(one, answers[index]!, seed));
+      audit();
+      evicted += answers.filter(({ report }) => report.recovered_tokens > 0).length;
+      if (random.chance(0.6)) engine.evictUntilFree(random.int(1, pages));
+    }
+    await engine.dispose();
+  }
+  // The pools are small enough that cells had to be computed again.
+  expect(evicted).toBeGreaterThan(SEEDS / 10);
+});
