@@ -237,6 +237,11 @@ pub fn levels() -> Vec<Box<dyn Kernels>> {
 pub fn kernels(level: Level) -> Option<Box<dyn Kernels>> {
     match level {
         Level::Reference => Some(Box::new(crate::reference::Reference::new())),
-        Level::Scalar | Level::Avx2 | Level::Avx512 | Level::Neon => None,
+        Level::Scalar => Some(Box::new(crate::scalar::Scalar)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => crate::avx512::Avx512::new().map(|level| Box::new(level) as Box<dyn Kernels>),
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx512 => None,
+        Level::Avx2 | Level::Neon => None,
     }
 }

@@ -1,14 +1,19 @@
 //! Compute kernels: one scalar reference, levels chosen at run time. Knows shapes and bytes, no model and no JavaScript.
 
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
 pub mod buffer;
 pub mod cells;
 pub mod error;
+pub mod int8;
 pub mod lanes;
 pub mod level;
+pub mod panel;
 pub mod pool;
 pub mod quant;
 pub mod reference;
 pub mod rotary;
+pub mod scalar;
 pub mod small;
 
 pub use buffer::Buffer;

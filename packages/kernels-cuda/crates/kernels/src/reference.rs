@@ -2,7 +2,7 @@
 //!
 //! One source, compiled for AVX-512, for AVX2 with FMA, and for what the build asks; chosen when the level is made.
 
-mod attend;
+pub(crate) mod attend;
 mod multiply;
 
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Width {
 }
 
 /// The processor multiplies and adds with one rounding in every build of this target, so plain code may ask for it.
-const ALWAYS_FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+pub(crate) const ALWAYS_FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
 /// Defines a function three times and `self.name(…)` to choose.
 macro_rules! versions {

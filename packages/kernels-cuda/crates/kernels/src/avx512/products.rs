@@ -1,0 +1,342 @@
+//! Products of int8 activations with packed weights: AVX-512 VNNI.
+//!
+//! One vector holds one output of 16 rows of weights. A tile is up to two panels by up to six rows of activations: 12 sums in f32 and
+//! 12 integer sums of the block at hand, which leaves registers for the codes. `vpdpbusd` multiplies unsigned codes by signed
+//! activations; the offset of a code is taken off beforehand, as −offset · Σ activations.
+//!
+//! The sum of an output is, whatever the tile: for each block in order (for each half block where these have scales of their own)
+//! `sum = fma(f32(Σ code · activation), scale · activation scale, sum)`, then where there are minima
+//! `sum = fma(minimum, weighted sum, sum)`.
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use crate::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, PANEL_ROWS};
+use crate::panel::{Packed, Scaling};
+
+/// Panels and activations of a tile.
+const PANELS: usize = 2;
+const ROWS: usize = 6;
+/// Activations that stay near while the panels pass by: half of a common second-level cache.
+const ACTIVATION_BYTES: usize = 256 << 10;
+/// How far ahead of its use a panel is asked for.
+const AHEAD: usize = 4096;
+
+/// # Safety
+/// As `Kernels::multiply`; the processor has the features; shapes agree (asserted by the caller).
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+    let together = (ACTIVATION_BYTES / x.columns / ROWS).max(8) * ROWS;
+    for first in (0..x.rows).step_by(together) {
+        let rows = first..x.rows.min(first + together);
+        let mut panel = panels.start;
+        while panel + PANELS <= panels.end {
+            // SAFETY: the caller's promise, for a part of the panels and rows.
+            unsafe { stripe::<P, PANELS>(matrix, panel, rows.clone(), x, &out) };
+            panel += PANELS;
+        }
+        if panel < panels.end {
+            // SAFETY: as above.
+            unsafe { stripe::<P, 1>(matrix, panel, rows, x, &out) };
+        }
+    }
+}
+
+/// `N` panels against some rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn stripe<P: Packed, const N: usize>(matrix: &Matrix, panel: usize, rows: Range<usize>, x: &Activations<'_>, out: &Output<'_>) {
+    let blocks = x.columns / BLOCK;
+    let bytes = blocks.div_ceil(P::GROUP) * P::GROUP_BYTES;
+    let codes = &matrix.codes.as_slice::<u8>()[panel * bytes..(panel + N) * bytes];
+    let mut row = rows.start;
+    while row < rows.end {
+        let tile: Tile<N> = Tile {
+            codes: std::array::from_fn(|n| codes[n * bytes..].as_ptr()),
+            blocks,
+            activations: x.codes[row * x.columns..].as_ptr(),
+            facts: x.blocks[row * blocks..].as_ptr(),
+        };
+        // SAFETY: the tile's rows exist, and the panels are whole.
+        row += unsafe {
+            match rows.end - row {
+                6.. => finish(tile.sums::<P, 6>(), matrix.rows, panel, row, out),
+                4.. => finish(tile.sums::<P, 4>(), matrix.rows, panel, row, out),
+                2.. => finish(tile.sums::<P, 2>(), matrix.rows, panel, row, out),
+                _ => finish(tile.sums::<P, 1>(), matrix.rows, panel, row, out),
+            }
+        };
+    }
+}
+
+/// What a tile reads. Rows of activations lie `32 · blocks` apart, their facts `blocks`.
+struct Tile<const N: usize> {
+    codes: [*const u8; N],
+    blocks: usize,
+    activations: *const i8,
+    facts: *const ActivationBlock,
+}
+
+/// Multiplies some quads of a block; their numbers are constants, since shifts by constants are cheaper.
+macro_rules! multiply_quads {
+    ($packed:ident, $($quad:literal),*; $codes:ident, $activations:ident, $dots:ident) => {
+        $(multiply_quad($codes.map(|codes| quad::<$packed, $quad>(codes)), &$activations, $quad, &mut $dots);)*
+    };
+}
+
+type Sums<const N: usize, const R: usize> = [[__m512; R]; N];
+
+impl<const N: usize> Tile<N> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn sums<P: Packed, const R: usize>(&self) -> Sums<N, R> {
+        let mut sums = [[_mm512_setzero_ps(); R]; N];
+        let mut headers = self.codes;
+        let mut at = 0;
+        while at < self.blocks {
+            for block in 0..P::GROUP.min(self.blocks - at) {
+                // SAFETY: this block of every panel and row exists.
+                unsafe { self.block::<P, R>(&headers, block, at + block, &mut sums) };
+            }
+            at += P::GROUP;
+            for header in &mut headers {
+                *header = header.wrapping_add(P::GROUP_BYTES);
+            }
+        }
+        sums
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn block<P: Packed, const R: usize>(&self, headers: &[*const u8; N], block: usize, at: usize, sums: &mut Sums<N, R>) {
+        // SAFETY: the block lies inside each panel, and `at` is a block of each row of activations (caller).
+        unsafe {
+            let codes = headers.map(|header| header.add(P::HEADER + block * P::BLOCK));
+            if R <= 2 {
+                for line in (0..P::BLOCK).step_by(64) {
+                    for codes in codes {
+                        _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + line).cast());
+                    }
+                }
+            }
+            let facts: [*const ActivationBlock; R] = std::array::from_fn(|r| self.facts.add(r * self.blocks + at));
+            let activations: [*const i8; R] = std::array::from_fn(|r| self.activations.add((r * self.blocks + at) * BLOCK));
+            if P::SCALING == Scaling::SuperHalves {
+                for half in 0..2 {
+                    let mut dots = [[_mm512_setzero_si512(); R]; N];
+                    for r in 0..R {
+                        let first = (*facts[r]).first_half_sum;
+                        let start = offset::<P>(if half == 0 { first } else { (*facts[r]).sum - first });
+                        for dots in &mut dots {
+                            dots[r] = start;
+                        }
+                    }
+                    if half == 0 {
+                        multiply_quads!(P, 0, 1, 2, 3; codes, activations, dots);
+                    } else {
+                        multiply_quads!(P, 4, 5, 6, 7; codes, activations, dots);
+                    }
+                    scale_and_add(headers.map(|header| half_scale(header, block, half)), &facts, &dots, sums);
+                }
+                return;
+            }
+            let mut dots = [[_mm512_setzero_si512(); R]; N];
+            if P::OFFSET_SHIFT > 0 {
+                for r in 0..R {
+                    let start = offset::<P>((*facts[r]).sum);
+                    for dots in &mut dots {
+                        dots[r] = start;
+                    }
+                }
+            }
+            multiply_quads!(P, 0, 4, 1, 5, 2, 6, 3, 7; codes, activations, dots);
+            scale_and_add(headers.map(|header| scale::<P>(header, block)), &facts, &dots, sums);
+            if matches!(P::SCALING, Scaling::Minimum | Scaling::SuperMinimum) {
+                let minima = headers.map(|header| minimum::<P>(header, block));
+                for r in 0..R {
+                    let weighted = _mm512_set1_ps((*facts[r]).weighted_sum);
+                    for n in 0..N {
+                        sums[n][r] = _mm512_fmadd_ps(minima[n], weighted, sums[n][r]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// −offset · Σ activations, in every lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn offset<P: Packed>(sum: i32) -> __m512i {
+    _mm512_set1_epi32(sum.wrapping_neg() << P::OFFSET_SHIFT)
+}
+
+/// dots[panel][row] += codes[panel] · activations[row] of one quad, lane by lane.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn multiply_quad<const N: usize, const R: usize>(
+    codes: [__m512i; N],
+    activations: &[*const i8; R],
+    quad: usize,
+    dots: &mut [[__m512i; R]; N],
+) {
+    for r in 0..R {
+        // SAFETY: a block of activations has 8 quads.
+        let four = _mm512_set1_epi32(unsafe { activations[r].add(4 * quad).cast::<i32>().read_unaligned() });
+        for n in 0..N {
+            dots[n][r] = _mm512_dpbusd_epi32(dots[n][r], codes[n], four);
+        }
+    }
+}
+
+/// sums += f32(dots) · (scale · activation scale)
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn scale_and_add<const N: usize, const R: usize>(
+    scales: [__m512; N],
+    facts: &[*const ActivationBlock; R],
+    dots: &[[__m512i; R]; N],
+    sums: &mut Sums<N, R>,
+) {
+    for r in 0..R {
+        // SAFETY: the caller's block exists in every row.
+        let scale = _mm512_set1_ps(unsafe { (*facts[r]).scale });
+        for n in 0..N {
+            sums[n][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[n][r]), _mm512_mul_ps(scales[n], scale), sums[n][r]);
+        }
+    }
+}
+
+/// The codes of one quad of a block, widened to bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn quad<P: Packed, const QUAD: usize>(block: *const u8) -> __m512i {
+    // SAFETY: the vectors of the block, as drawn in `panel.rs`.
+    let vector = |index: usize| unsafe { _mm512_loadu_si512(block.add(64 * index).cast()) };
+    if P::BITS == 8 {
+        return vector(QUAD);
+    }
+    let both = vector(QUAD % 4);
+    let low = if QUAD < 4 { both } else { _mm512_srli_epi16::<4>(both) };
+    let low = _mm512_and_si512(low, _mm512_set1_epi8(15));
+    // low | (high & mask); shifts move 16 bits at a time, and what crosses into the other byte is masked off.
+    match P::BITS {
+        5 => _mm512_ternarylogic_epi32::<0b1111_1000>(low, to_bit_4::<QUAD>(vector(4)), _mm512_set1_epi8(16)),
+        6 => _mm512_ternarylogic_epi32::<0b1111_1000>(low, to_bits_4_and_5::<QUAD>(vector(4 + QUAD / 4)), _mm512_set1_epi8(48)),
+        _ => low,
+    }
+}
+
+/// Moves bit `QUAD` of every byte to bit 4.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn to_bit_4<const QUAD: usize>(bits: __m512i) -> __m512i {
+    match QUAD {
+        0 => _mm512_slli_epi16::<4>(bits),
+        1 => _mm512_slli_epi16::<3>(bits),
+        2 => _mm512_slli_epi16::<2>(bits),
+        3 => _mm512_slli_epi16::<1>(bits),
+        4 => bits,
+        5 => _mm512_srli_epi16::<1>(bits),
+        6 => _mm512_srli_epi16::<2>(bits),
+        _ => _mm512_srli_epi16::<3>(bits),
+    }
+}
+
+/// Moves bits 2v and 2v + 1 of every byte to bits 4 and 5, v = `QUAD` modulo 4.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn to_bits_4_and_5<const QUAD: usize>(bits: __m512i) -> __m512i {
+    match QUAD % 4 {
+        0 => _mm512_slli_epi16::<4>(bits),
+        1 => _mm512_slli_epi16::<2>(bits),
+        2 => bits,
+        _ => _mm512_srli_epi16::<2>(bits),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn halves_at(at: *const u8) -> __m512 {
+    // SAFETY: the caller's header holds 16 f16 there.
+    _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn bytes_at(at: *const u8) -> __m512 {
+    // SAFETY: the caller's header holds 16 u8 there.
+    _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(at.cast()) }))
+}
+
+/// Scales of the 16 rows of a block.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn scale<P: Packed>(header: *const u8, block: usize) -> __m512 {
+    // SAFETY: inside the header, as `Scaling` says.
+    unsafe {
+        match P::SCALING {
+            Scaling::Offset => halves_at(header.add(32 * block)),
+            Scaling::Minimum => halves_at(header),
+            _ => _mm512_mul_ps(halves_at(header), bytes_at(header.add(64 + 32 * block))),
+        }
+    }
+}
+
+/// What is added to the scaled codes of the 16 rows of a block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+unsafe fn minimum<P: Packed>(header: *const u8, block: usize) -> __m512 {
+    // SAFETY: inside the header, as `Scaling` says.
+    unsafe {
+        let minimum = halves_at(header.add(32));
+        if P::SCALING == Scaling::Minimum {
+            return minimum;
+        }
+        let minimum = _mm512_mul_ps(minimum, bytes_at(header.add(64 + 32 * block + 16)));
+        _mm512_xor_ps(minimum, _mm512_set1_ps(-0.0))
+    }
+}
+
+/// Scales of the 16 rows of half a block (Q6_K).
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn half_scale(header: *const u8, block: usize, half: usize) -> __m512 {
+    // SAFETY: inside the header, as `Scaling` says.
+    unsafe {
+        let scale = _mm512_cvtepi8_epi32(_mm_loadu_si128(header.add(32 + 16 * (2 * block + half)).cast()));
+        _mm512_mul_ps(halves_at(header), _mm512_cvtepi32_ps(scale))
+    }
+}
+
+/// Writes a tile. Returns its rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn finish<const N: usize, const R: usize>(
+    sums: Sums<N, R>,
+    matrix_rows: usize,
+    panel: usize,
+    row: usize,
+    out: &Output<'_>,
+) -> usize {
+    for (n, sums) in sums.iter().enumerate() {
+        let first = (panel + n) * PANEL_ROWS;
+        let count = PANEL_ROWS.min(matrix_rows - first);
+        let mask = ((1u32 << count) - 1) as u16;
+        // SAFETY: the mask ends at the bias's end, and the outputs of this panel in these rows are ours (caller).
+        unsafe {
+            let bias = out.bias.map(|bias| _mm512_maskz_loadu_ps(mask, bias[first..].as_ptr()));
+            for (r, sum) in sums.iter().enumerate() {
+                let target = out.start.add((row + r) * out.stride + first);
+                let mut sum = *sum;
+                if let Some(bias) = bias {
+                    sum = _mm512_add_ps(sum, bias);
+                }
+                if out.add {
+                    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, target));
+                }
+                _mm512_mask_storeu_ps(target, mask, sum);
+            }
+        }
+    }
+    R
+}
