@@ -7,6 +7,12 @@ export interface Task<O extends Operation = Operation> {
   operation: O;
   /** Boundary in the request's own log. Forgets may join boundaries; this one tells earlier from later all the same. */
   origin: number;
+  /** Start of its target in the request's own log, which tells left from right all the same. */
+  left: number;
+}
+
+export function taskOf(index: number, operation: Operation): Task {
+  return { index, operation, origin: operation.at, left: "target" in operation ? operation.target[0] : 0 };
 }
 
 /** A log after its forgets, and the other operations in its coordinates. */
@@ -163,15 +169,18 @@ function joinParts(parts: readonly Part[]): Part[] {
 }
 
 function tasksOf({ index, operation, at, parts }: Work): Task[] {
-  const origin = operation.at;
+  return carried(operation, at, parts).map((current): Task => Object.assign(taskOf(index, operation), { operation: current }));
+}
+
+function carried(operation: Operation, at: number, parts: readonly Part[]): Operation[] {
   switch (operation.kind) {
     case "compact":
-      return [{ index, origin, operation: { ...operation, at } }];
+      return [{ ...operation, at }];
     case "hide":
     case "retain":
-      return [{ index, origin, operation: { ...operation, at, ranges: parts.map(({ start, end }): Range => [start, end]) } }];
+      return [{ ...operation, at, ranges: parts.map(({ start, end }): Range => [start, end]) }];
     case "replace":
-      return parts.map(({ start, end, tokens }): Task => ({ index, origin, operation: { ...operation, at, target: [start, end], tokens: tokens! } }));
+      return parts.map(({ start, end, tokens }): Operation => ({ kind: "replace", at, target: [start, end], tokens: tokens!, refresh: operation.refresh }));
     case "edit":
       return [];
   }

@@ -39,8 +39,7 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
   const hidden: [number, number][] = [];
   const shifts = shiftsOf(before, after, firstCell, hidden);
   hidden.push(...hiddenBorn(after, firstCell, born));
-  const last = shifts[shifts.length - 1]?.delta ?? 0;
-  const counter = counterOf(after) - counterOf(before) - last;
+  const counter = counterBeyondCells(transition, shifts[shifts.length - 1]?.delta ?? 0);
   if (hidden.length === 0 && shifts.length === 0 && counter === 0 && born.length === 0) return null;
   const joined = mergeRanges(hidden);
   const words = born.map(({ length, position, before: cell }) => `i${length}@${position}<${cell}`);
@@ -59,6 +58,12 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
       return shiftedCells(transition);
     },
   };
+}
+
+/** What the counter moved more than the last visible cell did; what it stands behind a born one. */
+function counterBeyondCells({ firstCell, before, after }: Transition, lastShift: number): number {
+  const last = after.segments[after.segments.length - 1];
+  return last && last.cell >= firstCell ? after.tail : counterOf(after) - counterOf(before) - lastShift;
 }
 
 /** Cells that an event's key says were born in it: they follow the event on the path. */

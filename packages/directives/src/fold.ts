@@ -1,8 +1,8 @@
-import { editLog, type Edited, type Task } from "./edit.ts";
+import { editLog, type Edited, type Task, taskOf } from "./edit.ts";
 import { DirectiveError } from "./errors.ts";
 import { eraseSets } from "./erase.ts";
 import { type Checkpoint, type Counts, Folding, type FoldingOptions } from "./folding.ts";
-import { type Group, groupByBoundary, sameGroup, tasksOf } from "./groups.ts";
+import { compareRanges, type Group, groupByBoundary, sameGroup, tasksOf } from "./groups.ts";
 import { lowerAll } from "./lower.ts";
 import type { Lowered } from "./operations.ts";
 import type { Registry } from "./registry.ts";
@@ -27,7 +27,7 @@ export function fold(log: Log, directives: readonly Directive[], options: FoldOp
   const lowered = lowerAll(options.registry ?? standardRegistry, log, directives);
   const edited = editLog(log, tasksOfAll(lowered));
   refuseEmptyLog(log, directives, edited);
-  const groups = groupByBoundary(edited.tasks, directives.map(({ op }) => op));
+  const groups = groupByBoundary(edited.tasks, rankOf(directives, lowered));
   const keepTailGap = options.compat === "akv";
   const param = (task: Task, field?: string) => paramOf(directives[task.index]!, task.index, field);
   const folding = new Folding({ tokens: edited.tokens, contextLength: log.contextLength, keepTailGap, param });
@@ -38,7 +38,16 @@ export function fold(log: Log, directives: readonly Directive[], options: FoldOp
 }
 
 function tasksOfAll(lowered: readonly Lowered[]): Task[] {
-  return lowered.flatMap(({ operations }, index) => operations.map((operation): Task => ({ index, operation, origin: operation.at })));
+  return lowered.flatMap(({ operations }, index) => operations.map((operation) => taskOf(index, operation)));
+}
+
+/** Compares tasks by their directives' names, then targets, and only then by their places in the array. */
+function rankOf(directives: readonly Directive[], lowered: readonly Lowered[]): (a: Task, b: Task) => number {
+  return (a, b) => {
+    const [nameA, nameB] = [directives[a.index]!.op, directives[b.index]!.op];
+    if (nameA !== nameB) return nameA < nameB ? -1 : 1;
+    return compareRanges(lowered[a.index]!.ranges ?? [], lowered[b.index]!.ranges ?? []) || a.origin - b.origin || a.index - b.index;
+  };
 }
 
 function refuseEmptyLog(log: Log, directives: readonly Directive[], { tokens, edits }: Edited): void {

@@ -153,9 +153,7 @@ class BoundaryFolding {
     const { cells } = this;
     const counts: Counts[] = group.hides.map(({ operation }) => ({ hidden: hide(cells, operation.ranges) }));
     const splices = this.#replaceAll(group.replaces);
-    group.replaces.forEach(({ operation }, i) => {
-      if (operation.refresh > 0) splices[i]!.recomputed = this.#refresh(group.replaces, splices, i);
-    });
+    for (const i of group.refreshes) splices[i]!.recomputed = this.#refresh(group.replaces, splices, i);
     counts.push(...splices);
     const seen: Cells = { ...cells };
     group.compacts.forEach((task, i) => counts.push(i === 0 ? this.#compact(task) : { shifted: 0, delta: 0 }));

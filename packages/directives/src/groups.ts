@@ -10,55 +10,61 @@ export interface Group {
   at: number;
   hides: Task<HideOperation>[];
   replaces: Task<ReplaceOperation>[];
+  /** Those of `replaces` that compute cells again, by index. */
+  refreshes: number[];
   compacts: Task<CompactOperation>[];
   retains: Task<RetainOperation>[];
 }
 
-/** Groups in ascending order of boundary. `names` are the ops of the directives; they only break ties. */
-export function groupByBoundary(tasks: readonly Task[], names: readonly string[]): Group[] {
+/**
+ * Groups in ascending order of boundary. `rank` compares directives by what they are: it decides which of two like tasks counts what
+ * both do, so that the report does not depend on the order of the array.
+ */
+export function groupByBoundary(tasks: readonly Task[], rank: (a: Task, b: Task) => number): Group[] {
   const groups = new Map<number, Group>();
   for (const task of tasks) {
     const { at } = task.operation;
     let group = groups.get(at);
-    if (!group) groups.set(at, (group = { at, hides: [], replaces: [], compacts: [], retains: [] }));
+    if (!group) groups.set(at, (group = { at, hides: [], replaces: [], refreshes: [], compacts: [], retains: [] }));
     put(group, task);
   }
   const sorted = [...groups.values()].toSorted((a, b) => a.at - b.at);
   for (const group of sorted) {
-    group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || tie(a, b, names));
-    group.replaces = orderSplices(group.replaces);
-    group.compacts.sort((a, b) => tie(a, b, names));
+    group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || rank(a, b));
+    group.replaces.sort(byTurn);
+    group.refreshes = refreshesOf(group.replaces);
+    group.compacts.sort(rank);
   }
   return sorted;
 }
 
-function put(group: Group, { index, origin, operation }: Task): void {
+function refreshesOf(replaces: readonly Task<ReplaceOperation>[]): number[] {
+  const refreshing = [...replaces.keys()].filter((i) => replaces[i]!.operation.refresh > 0);
+  return refreshing.toSorted((a, b) => byPlace(replaces[a]!, replaces[b]!));
+}
+
+function put(group: Group, task: Task): void {
+  const { operation } = task;
   switch (operation.kind) {
     case "hide":
-      group.hides.push({ index, origin, operation });
+      group.hides.push({ ...task, operation });
       break;
     case "replace":
-      group.replaces.push({ index, origin, operation });
+      group.replaces.push({ ...task, operation });
       break;
     case "compact":
-      group.compacts.push({ index, origin, operation });
+      group.compacts.push({ ...task, operation });
       break;
     case "retain":
-      group.retains.push({ index, origin, operation });
+      group.retains.push({ ...task, operation });
       break;
     case "edit":
       break;
   }
 }
 
-/** Which of two like directives counts what both name. */
-function tie(a: Task, b: Task, names: readonly string[]): number {
-  const [nameA, nameB] = [names[a.index]!, names[b.index]!];
-  return nameA < nameB ? -1 : nameA > nameB ? 1 : a.index - b.index;
-}
-
-/** Decides which of two drops counts the cells that both name, so that the report does not depend on the order of the array. */
-function compareRanges(a: readonly Range[], b: readonly Range[]): number {
+/** Lexicographic. */
+export function compareRanges(a: readonly Range[], b: readonly Range[]): number {
   for (let i = 0; i < Math.min(a.length, b.length); i++) {
     const difference = a[i]![0] - b[i]![0] || a[i]![1] - b[i]![1];
     if (difference !== 0) return difference;
@@ -67,12 +73,15 @@ function compareRanges(a: readonly Range[], b: readonly Range[]): number {
 }
 
 /**
- * From left to right. Targets of one boundary never meet, but a forget may have joined two boundaries into one; where targets meet
- * after that, the earlier boundary goes first.
+ * From left to right. Targets of one boundary never meet, but a forget may join boundaries, or take out what lay between two targets.
+ * Then an earlier boundary goes before a later one, and of one boundary the right one first: the newer stands in front.
  */
-function orderSplices(tasks: Task<ReplaceOperation>[]): Task<ReplaceOperation>[] {
-  const sorted = tasks.toSorted((a, b) => compareTargets(a.operation.target, b.operation.target) || a.origin - b.origin || a.index - b.index);
-  return firstMeeting(sorted.map(({ operation }) => operation.target)) < 0 ? sorted : sorted.toSorted((a, b) => a.origin - b.origin);
+function byTurn(a: Task<ReplaceOperation>, b: Task<ReplaceOperation>): number {
+  return a.origin - b.origin || a.operation.target[0] - b.operation.target[0] || b.left - a.left || a.index - b.index;
+}
+
+function byPlace(a: Task<ReplaceOperation>, b: Task<ReplaceOperation>): number {
+  return a.operation.target[0] - b.operation.target[0] || a.left - b.left || a.origin - b.origin || a.index - b.index;
 }
 
 export function compareTargets(a: Range, b: Range): number {

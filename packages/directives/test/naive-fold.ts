@@ -37,6 +37,8 @@ export interface Act {
   index: number;
   /** Boundary in the request's log, for what is earlier and what is later. */
   origin: number;
+  /** Start of the target in the request's log, for what is left and what is right. */
+  left: number;
   at: number;
   ranges: Range[];
   tokens: number[];
@@ -73,7 +75,7 @@ export function naiveFold(log: Log, directives: readonly Directive[]): NaiveProg
 
 class NaiveRun {
   /** All cells, hidden ones too, in the order of the text. */
-  readonly #items: Item[] = [];
+  #items: Item[] = [];
   readonly #born: Item[] = [];
   readonly #kinds: NaiveProgram["kinds"] = [];
   readonly #mask: boolean[][] = [];
@@ -87,7 +89,7 @@ class NaiveRun {
 
   compute(place: number, token: number): void {
     this.#lastCell = this.#born.length;
-    const item = { ...blank(place, token), birth: this.#counter, position: this.#counter };
+    const item = { ...blank(place, token), position: this.#counter };
     this.#counter++;
     this.#items.push(item);
     this.#bear(item, "log");
@@ -99,12 +101,17 @@ class NaiveRun {
     for (const item of this.#items) {
       item.dropping = !item.hidden && here.some(({ kind, ranges }) => kind === "drop" && ranges.some((range) => inside(item.place, range)));
     }
-    const splices = here.filter(({ kind }) => kind === "splice").toSorted((a, b) => a.ranges[0]![0] - b.ranges[0]![0] || a.ranges[0]![1] - b.ranges[0]![1]);
-    const numbers = splices.map((act) => this.#splice(act));
+    // Where forgets made targets meet: earlier boundaries first, and of one boundary the right one first, so that the left one stands in front.
+    const start = (act: Act) => act.ranges[0]![0];
+    const splices = here.filter(({ kind }) => kind === "splice").toSorted((a, b) => a.origin - b.origin || start(a) - start(b) || b.left - a.left);
+    const numbers = new Map(splices.map((act) => [act, this.#splice(act)]));
     for (const item of this.#items) if (item.dropping) Object.assign(item, { hidden: true, dropping: false });
     this.#newStage = true;
+    // What a later boundary's target covers before it was computed never stands.
+    this.#items = this.#items.filter(({ cell: known, hidden }) => known >= 0 || !hidden);
     for (const item of this.#items) if (item.cell < 0) this.#bear(item, "inserted");
-    splices.forEach((act, i) => this.#refresh(act, numbers[i]!));
+    const refreshing = splices.toSorted((a, b) => start(a) - start(b) || a.left - b.left || a.origin - b.origin);
+    for (const act of refreshing) this.#refresh(act, numbers.get(act)!);
     if (here.some(({ kind }) => kind === "reposition")) {
       this.#counter = 0;
       for (const item of this.#items) if (!item.hidden) item.position = this.#counter++;
@@ -141,7 +148,7 @@ class NaiveRun {
     }
     this.#counter += delta;
     const splice = this.#splices++;
-    const replacement = tokens.map((token, i): Item => ({ ...blank(start, token), position: first + i, birth: first + i, splice }));
+    const replacement = tokens.map((token, i): Item => ({ ...blank(start, token), position: first + i, splice }));
     const index = this.#items.findIndex(({ place }) => place >= start);
     this.#items.splice(index < 0 ? this.#items.length : index, 0, ...replacement);
     return splice;
@@ -155,7 +162,7 @@ class NaiveRun {
     if (!this.#items.some(({ place }) => place >= range![1])) return;
     const zone = this.#items.filter((item, i) => i >= start && !item.hidden).slice(0, refresh);
     for (const old of zone) {
-      const item: Item = { ...old, cell: -1, birth: old.position };
+      const item: Item = { ...old, cell: -1 };
       this.#items.splice(this.#items.indexOf(old), 0, item);
       this.#bear(item, "recomputed");
       old.hidden = true;
@@ -165,6 +172,7 @@ class NaiveRun {
   /** Computes an item of the list: it reads the visible items before it, and itself. */
   #bear(item: Item, kind: NaiveProgram["kinds"][number]): void {
     item.cell = this.#born.length;
+    item.birth = item.position;
     if (this.#newStage) this.#stages.push(new Map());
     this.#newStage = false;
     const stage = this.#stages[this.#stages.length - 1]!;
@@ -197,7 +205,7 @@ function inside(place: number, [start, end]: Range): boolean {
 function actsOf(log: Log, directive: Directive, index: number): Act[] {
   const at = boundaryOf(log, directive.at);
   const ranges = directive.target ? rangesOf(log, directive.target) : [];
-  const act = (kind: Act["kind"], more: Partial<Act> = {}): Act => ({ kind, index, origin: more.at ?? at, at, ranges, tokens: [], refresh: 0, ...more });
+  const act = (kind: Act["kind"], more: Partial<Act> = {}): Act => ({ kind, index, origin: more.at ?? at, left: ranges[0]?.[0] ?? 0, at, ranges, tokens: [], refresh: 0, ...more });
   if (directive.target && ranges.length === 0) return [];
   switch (directive.op) {
     case "drop":
