@@ -93,5 +93,5 @@ fn read_id(header: &Header, key: &str, tokens: usize) -> Result<Option<u32>> {
 fn find_end_of_turn(tokens: &[String], token_types: &[i32]) -> Option<u32> {
     let special = |at: usize| matches!(token_types[at], CONTROL | USER_DEFINED);
     let find = |text: &&str| (0..tokens.len()).find(|&at| tokens[at] == **text && special(at));
-    END_OF_TURN.iter().find_map(|text| find(&text)).map(|at| at as u32)
+    END_OF_TURN.iter().find_map(find).map(|at| at as u32)
 }

@@ -53,50 +53,65 @@ fn learn(merge_count: usize) -> (Vec<String>, Vec<String>) {
     let mut known: HashSet<String> = tokens.iter().cloned().collect();
     let mut merges = Vec::with_capacity(merge_count);
     let mut words = corpus_words(&characters);
-    while merges.len() < merge_count {
-        let Some((left, right)) = most_frequent_pair(&words, &known) else { break };
-        let joined = left.clone() + &right;
-        words.iter_mut().for_each(|word| join(word, &left, &right));
-        merges.push(format!("{left} {right}"));
-        known.insert(joined.clone());
-        tokens.push(joined);
+    let mut add = |tokens: &mut Vec<String>, left: usize, right: usize| {
+        let (left, right) = (tokens[left].clone(), tokens[right].clone());
+        let fresh = known.insert(format!("{left}{right}"));
+        if fresh {
+            merges.push(format!("{left} {right}"));
+            tokens.push(left + &right);
+        }
+        fresh
+    };
+    while tokens.len() < BYTES + merge_count {
+        let Some(pair) = most_frequent_pair(&words) else { break };
+        // Two pairs may make one text; then the later one joins without a token of its own.
+        let joined = if add(&mut tokens, pair.0, pair.1) { tokens.len() - 1 } else { position_of(&tokens, pair) };
+        words.iter_mut().for_each(|(word, _)| join(word, pair, joined));
     }
-    let pairs = (0..BYTES * BYTES).map(|pair| (characters[pair / BYTES].1, characters[pair % BYTES].1));
-    let unknown = pairs.filter(|(left, right)| !known.contains(&format!("{left}{right}")));
-    for (left, right) in unknown.take(merge_count - merges.len()) {
-        merges.push(format!("{left} {right}"));
-        tokens.push(format!("{left}{right}"));
+    for pair in 0..BYTES * BYTES {
+        if tokens.len() == BYTES + merge_count {
+            break;
+        }
+        add(&mut tokens, pair / BYTES, pair % BYTES);
     }
     (tokens, merges)
 }
 
-/// The corpus cut before each space that follows a word, which no pre-tokenizer joins across.
-fn corpus_words(characters: &[(u8, char)]) -> Vec<Vec<String>> {
-    let written: BTreeMap<u8, String> = characters.iter().map(|(byte, character)| (*byte, character.to_string())).collect();
+/// Distinct words of the corpus as tokens, with their counts, cut before each space that follows a word.
+fn corpus_words(characters: &[(u8, char)]) -> Vec<(Vec<usize>, usize)> {
+    let token_of = |byte: u8| characters.iter().position(|(other, _)| *other == byte).expect("every byte is a token");
     let pieces = CORPUS.split_inclusive(|character: char| !character.is_ascii_alphabetic() && character != ' ');
     let words = pieces.flat_map(|piece| piece.split_inclusive(' ')).map(str::trim_end).filter(|word| word.len() > 1);
-    words.map(|word| format!(" {word}").bytes().map(|byte| written[&byte].clone()).collect()).collect()
+    let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    for word in words {
+        *counts.entry(format!(" {word}").bytes().map(token_of).collect()).or_default() += 1;
+    }
+    counts.into_iter().collect()
 }
 
-/// Among equals the first in the order of text.
-fn most_frequent_pair(words: &[Vec<String>], known: &HashSet<String>) -> Option<(String, String)> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for word in words {
+/// At least two of them; among equals the first ids.
+fn most_frequent_pair(words: &[(Vec<usize>, usize)]) -> Option<(usize, usize)> {
+    let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for (word, count) in words {
         for pair in word.windows(2) {
-            *counts.entry((&pair[0], &pair[1])).or_default() += 1;
+            *counts.entry((pair[0], pair[1])).or_default() += count;
         }
     }
-    let fresh = counts.into_iter().filter(|((left, right), count)| *count > 1 && !known.contains(&format!("{left}{right}")));
-    let best = fresh.min_by_key(|(_, count)| std::cmp::Reverse(*count));
-    best.map(|((left, right), _)| (left.to_owned(), right.to_owned()))
+    let repeated = counts.into_iter().filter(|(_, count)| *count > 1);
+    repeated.min_by_key(|(_, count)| std::cmp::Reverse(*count)).map(|(pair, _)| pair)
 }
 
-fn join(word: &mut Vec<String>, left: &str, right: &str) {
+fn position_of(tokens: &[String], (left, right): (usize, usize)) -> usize {
+    let text = format!("{}{}", tokens[left], tokens[right]);
+    tokens.iter().position(|token| *token == text).expect("known texts are tokens")
+}
+
+fn join(word: &mut Vec<usize>, (left, right): (usize, usize), joined: usize) {
     let mut at = 0;
     while at + 1 < word.len() {
         if word[at] == left && word[at + 1] == right {
-            let tail = word.remove(at + 1);
-            word[at] += &tail;
+            word[at] = joined;
+            word.remove(at + 1);
         }
         at += 1;
     }
