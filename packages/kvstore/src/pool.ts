@@ -65,7 +65,7 @@ export class PagePool {
     if (count > this.#freeCount) {
       throw new KvstoreError("pages_exhausted", `${count} pages were asked for, ${this.#freeCount} of ${this.pages} are free`, "count");
     }
-    const pages = this.#free.slice(this.#freeCount - count, this.#freeCount).reverse();
+    const pages = this.#free.slice(this.#freeCount - count, this.#freeCount).toReversed();
     this.#freeCount -= count;
     for (const page of pages) {
       if (this.#used[page] === 1) this.#stale.push(page);

@@ -79,13 +79,12 @@ export class EraseRun<V> implements Waiting {
     if (top.start < first && endOf(top) > first) this.#store.split(top, first - top.start);
     const doomed: Node<V>[] = [];
     for (let at: Node<V> | null = node.parent; at !== null && at.parent !== null && at.start >= first; at = at.parent) doomed.push(at);
-    doomed.reverse();
     const below = [node];
     for (let at = below.pop(); at !== undefined; at = below.pop()) {
       doomed.push(at);
       below.push(...childrenOf(at));
     }
-    for (const at of doomed.reverse()) if (!spared.has(at)) this.#empty(at);
+    for (const at of doomed.toReversed()) if (!spared.has(at)) this.#empty(at);
   }
 
   #empty(node: Node<V>): void {

@@ -20,7 +20,7 @@ function spansBefore<V>(node: Node<V>, cells: number): MatchSpan<V>[] {
   for (let at = node.parent!; at.parent !== null && endOf(at) > node.start - cells; at = at.parent) {
     spans.push({ start: at.start, length: at.length, value: at.value });
   }
-  return spans.reverse();
+  return spans.toReversed();
 }
 
 function pathTo<V>(node: Node<V>): Path {
@@ -30,5 +30,5 @@ function pathTo<V>(node: Node<V>): Path {
     tokens.set(at.block.tokens.subarray(at.offset, at.offset + at.length), at.start);
     if (at.event !== null) events.push({ at: at.start, key: at.event });
   }
-  return { tokens, events: events.reverse() };
+  return { tokens, events: events.toReversed() };
 }

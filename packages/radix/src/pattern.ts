@@ -62,7 +62,7 @@ export function firstErased(path: Path, pattern: ErasePattern, ownedCells: Owned
 /** Cells at the beginning of both paths that are the same. */
 export function sharedCells(a: Path, b: Path): number {
   const length = Math.min(a.tokens.length, b.tokens.length);
-  let shared = commonLength(a.tokens, 0, b.tokens, 0, length);
+  const shared = commonLength(a.tokens, 0, b.tokens, 0, length);
   for (let i = 0; ; i++) {
     const [one, other] = [a.events[i], b.events[i]];
     if (one?.at === other?.at && one?.key === other?.key) {

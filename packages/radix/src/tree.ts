@@ -178,7 +178,7 @@ export class RadixTree<V> {
     if (pattern.except !== undefined) checkPath(pattern.except, this.limits);
     const epoch = this.#fences.add(covers, pattern);
     const run = new EraseRun(this.#store, pattern, this.#ownedCells);
-    for (const [namespace, root] of [...this.#store.roots]) if (covers(namespace)) run.search(root);
+    for (const [namespace, root] of this.#store.roots) if (covers(namespace)) run.search(root);
     return run.finish(epoch);
   }
 

@@ -2,6 +2,9 @@ import { describe, expect, it } from "vitest";
 import { RadixError, RadixTree } from "../src/index.ts";
 import { Handles, identities, ownedCells, path, type Handle } from "./support.ts";
 
+const tokens = (text: string) => path(text).tokens;
+const everywhere = () => true;
+
 function setup() {
   const ops = new Handles();
   const tree = new RadixTree<Handle>(ops, { ownedCells, limits: { erasuresMax: 2 } });
@@ -10,14 +13,12 @@ function setup() {
     return tree.insert(namespace, of, 0, of.tokens.length, ops.make(identities(namespace, of, 0, of.tokens.length)), since);
   };
   const resident = (text: string, namespace = "n") => tree.probe(namespace, path(text)).resident;
-  const tokens = (text: string) => path(text).tokens;
-  const everywhere = () => true;
-  return { ops, tree, put, resident, tokens, everywhere };
+  return { ops, tree, put, resident };
 }
 
 describe("erase", () => {
   it("removes a text and everything computed after it, in all histories, and leaves other texts", () => {
-    const { tree, put, resident, tokens, everywhere, ops } = setup();
+    const { tree, put, resident, ops } = setup();
     put("sys secret word then more").release();
     put("sys secret word [drop secret] then more").release();
     put("sys [earlier] secret word then").release();
@@ -35,7 +36,7 @@ describe("erase", () => {
   });
 
   it("looks through the cells that events own", () => {
-    const { tree, put, resident, tokens, everywhere } = setup();
+    const { tree, put, resident } = setup();
     put("sys [insert/2] new new secret word after").release();
     put("sys [insert/1] secret secret word word").release();
     tree.erase(everywhere, { tokens: tokens("sys secret word"), from: 1 });
@@ -44,7 +45,7 @@ describe("erase", () => {
   });
 
   it("spares the path of the edited log", () => {
-    const { tree, put, resident, tokens, everywhere } = setup();
+    const { tree, put, resident } = setup();
     put("x y y y z").release();
     put("x y y z").release();
     // The second y of x y y y z is forgotten: x y y z stays, though it begins with x y y.
@@ -54,7 +55,7 @@ describe("erase", () => {
   });
 
   it("goes only where it is sent", () => {
-    const { tree, put, resident, tokens } = setup();
+    const { tree, put, resident } = setup();
     put("a b", "tenant 1").release();
     put("a b", "tenant 2").release();
     tree.erase((namespace) => namespace === "tenant 1", { tokens: tokens("a b"), from: 0 });
@@ -62,7 +63,7 @@ describe("erase", () => {
   });
 
   it("hides the cells from new matches at once and is complete when the last reader leaves", async () => {
-    const { tree, put, resident, tokens, everywhere, ops } = setup();
+    const { tree, put, resident, ops } = setup();
     const reader = put("a b c d");
     const second = tree.match("n", path("a b c"));
     const erasure = tree.erase(everywhere, { tokens: tokens("a b"), from: 1 });
@@ -82,7 +83,7 @@ describe("erase", () => {
   });
 
   it("is complete for a second erasure, too, only when the readers of the first have left", async () => {
-    const { tree, put, tokens, everywhere } = setup();
+    const { tree, put } = setup();
     const reader = put("a b c d");
     const first = tree.erase(everywhere, { tokens: tokens("a b"), from: 1 });
     const second = tree.erase(everywhere, { tokens: tokens("a b c"), from: 2 });
@@ -98,7 +99,7 @@ describe("erase", () => {
   });
 
   it("refuses cells whose computation began before it, and takes them from who starts anew", () => {
-    const { tree, put, tokens, everywhere } = setup();
+    const { tree, put } = setup();
     const since = tree.epoch;
     tree.erase(everywhere, { tokens: tokens("a b"), from: 1, except: path("a b x") });
     const code = (text: string, from = since) => {
@@ -118,7 +119,7 @@ describe("erase", () => {
   });
 
   it("refuses to erase nothing", () => {
-    const { tree, tokens, everywhere } = setup();
+    const { tree } = setup();
     expect(() => tree.erase(everywhere, { tokens: tokens("a b"), from: 2 })).toThrow(RadixError);
   });
 });
