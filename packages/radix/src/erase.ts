@@ -49,7 +49,9 @@ export class EraseRun<V> implements Waiting {
       const { event, block, offset, length, start } = node;
       const progress = advance(next.progress, this.#pattern, { event, tokens: block.tokens, offset, length, start }, this.#ownedCells);
       if (progress === null) continue;
-      if (progress.matched === this.#pattern.tokens.length) found.push({ node, first: progress.first });
+      // A branch that ends inside the text may have held the rest of it: what is there of the text goes as well.
+      const cutShort = progress.first >= 0 && node.children === null;
+      if (cutShort || progress.matched === this.#pattern.tokens.length) found.push({ node, first: progress.first });
       else for (const child of childrenOf(node)) open.push({ node: child, progress });
     }
     for (const { node, first } of found) this.#remove(node, first, spared);

@@ -44,6 +44,13 @@ describe("erase", () => {
     expect(resident("sys [insert/1] secret secret word word")).toBe(2);
   });
 
+  it("takes what is there of a text whose end was evicted", () => {
+    const { tree, put, resident } = setup();
+    put("sys secret").release();
+    tree.erase(everywhere, { tokens: tokens("sys secret word"), from: 1 });
+    expect(resident("sys secret")).toBe(1);
+  });
+
   it("spares the path of the edited log", () => {
     const { tree, put, resident } = setup();
     put("x y y y z").release();

@@ -306,9 +306,11 @@ export class Simulation {
     const pattern = { tokens: Int32Array.from(tokens), from, ...(except === null ? {} : { except }) };
     const erasure = this.tree.erase((namespace) => namespaces.includes(namespace), pattern);
     const doomed = new Set<string>();
-    for (const { namespace, path } of known) {
-      if (!namespaces.includes(namespace)) continue;
-      for (let i = firstDoomed(path, tokens, from); i < path.tokens.length; i++) doomed.add(identity(namespace, path, i));
+    const ways = known.map(({ namespace, path }) => `${identity(namespace, path, path.tokens.length - 1)} `);
+    for (const [which, { namespace, path }] of known.entries()) {
+      if (!namespaces.includes(namespace) || path.tokens.length === 0) continue;
+      const leaf = !ways.some((way) => way !== ways[which] && way.startsWith(ways[which]!));
+      for (let i = firstDoomed(path, tokens, from, leaf); i < path.tokens.length; i++) doomed.add(identity(namespace, path, i));
     }
     if (except !== null) {
       for (const namespace of namespaces) for (const name of identities(namespace, except, 0, except.tokens.length)) doomed.delete(name);
@@ -367,7 +369,9 @@ function rawTokens(path: Path): { token: number; cell: number }[] {
   return raw;
 }
 
-function firstDoomed(path: Path, tokens: readonly number[], from: number): number {
+/** `leaf`: nothing is known behind the path, so that it may end inside the text. */
+function firstDoomed(path: Path, tokens: readonly number[], from: number, leaf = false): number {
   const raw = rawTokens(path);
-  return tokens.every((token, i) => raw[i]?.token === token) ? raw[from]!.cell : Infinity;
+  const compared = leaf && raw.length > from ? Math.min(raw.length, tokens.length) : tokens.length;
+  return tokens.slice(0, compared).every((token, i) => raw[i]?.token === token) ? raw[from]!.cell : Infinity;
 }
