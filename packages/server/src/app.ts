@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import Fastify, { type FastifyInstance } from "fastify";
+import Fastify, { LogController, type FastifyInstance } from "fastify";
 import type { ServerContext } from "./context.ts";
 import { installDialects, pathOf } from "./dialect.ts";
 import { openAIErrorBody, publicError, ServerError } from "./errors.ts";
@@ -45,7 +45,7 @@ export function createApp(options: AppOptions = {}): App {
   const fastify = Fastify({
     bodyLimit: context.limits.bodyBytesMax,
     logger: options.logLevel === undefined ? false : { level: options.logLevel, stream: process.stderr },
-    disableRequestLogging: options.logLevel !== "debug" && options.logLevel !== "trace",
+    logController: new LogController({ disableRequestLogging: options.logLevel !== "debug" && options.logLevel !== "trace" }),
     return503OnClosing: false,
     forceCloseConnections: true,
     clientErrorHandler: answerMalformed,

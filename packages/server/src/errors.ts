@@ -96,16 +96,16 @@ const RETRY_AFTER_SECONDS = 1;
 const STATUS_OF_CODE: Readonly<Record<string, number>> = { queue_full: 429 };
 
 /**
- * Brings anything thrown into public form. Errors of our layers (recognised by a kind of the six and a code) keep what they say;
- * everything else is an `internal_error` whose cause stays private.
+ * Brings anything thrown into public form. Errors of our layers (recognised by a kind of the six and a code) keep what they say; of a
+ * defect only the code leaves the server, and what is no error of ours is an `internal_error`.
  */
 export function publicError(thrown: unknown): PublicError {
-  if (!isLayerError(thrown)) {
+  if (!isLayerError(thrown) || thrown.kind === "internal") {
     return {
       kind: "internal",
-      code: "internal_error",
+      code: isLayerError(thrown) ? thrown.code : "internal_error",
       status: 500,
-      message: "the server met a defect of its own; the request changed nothing. Its log has the cause",
+      message: "the server met a defect of its own; its log has the cause. The request may be sent again",
       param: null,
       retryAfterSeconds: null,
     };

@@ -12,12 +12,12 @@ export interface ServerLimits {
   alternativesMax: number;
   /** Requests that may wait or run at once, over all clients. */
   requestsMax: number;
+  /** How long a stream's headers wait for a refusal, which then has a status of its own. */
+  refusalMs: number;
   /** A stream that has sent nothing for so long sends a comment. */
   heartbeatMs: number;
   /** A client that takes nothing from a full buffer for so long loses its stream, and its pages are free. */
   stallMsMax: number;
-  /** Entries in an answer of `/v1/cache/tree` and `/v1/cache/pages`. */
-  stateEntriesMax: number;
 }
 
 export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
@@ -29,7 +29,7 @@ export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
   stopLengthMax: 1024,
   alternativesMax: 20,
   requestsMax: 256,
+  refusalMs: 20,
   heartbeatMs: 5_000,
   stallMsMax: 60_000,
-  stateEntriesMax: 1000,
 };

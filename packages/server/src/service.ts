@@ -1,6 +1,5 @@
 import type { Part, Range } from "@palimpsest/directives";
-import type { CellDtype, GenerateRequest, KernelLevel, ModelInfo, Report } from "@palimpsest/engine";
-import type { AnswerSource, Assembly } from "./openai/answer.ts";
+import type { CellDtype, Engine, KernelLevel, ModelInfo, TextAssembly } from "@palimpsest/engine";
 
 /** A loaded model as the HTTP layer sees it. `loadService` makes it of the layers below; everything here is theirs, by its own name. */
 export interface Service {
@@ -18,7 +17,7 @@ export interface Service {
   readonly tokenizer: TokenizerPort;
   /** Null where the model file has no chat template. */
   readonly chat: ChatPort | null;
-  readonly engine: EnginePort;
+  readonly engine: Engine;
   dispose(): Promise<void>;
 }
 
@@ -32,7 +31,7 @@ export interface TokenizerPort {
   decode(ids: ArrayLike<number>): string;
   /** Bytes of one token; of a control token, its name. */
   bytes(id: number): Uint8Array;
-  assembly(stops: readonly string[]): Assembly;
+  assembly(stops: readonly string[]): TextAssembly;
 }
 
 /** What a template sees: content as one string, `developer` as `system`. */
@@ -64,25 +63,4 @@ export interface RenderedChat {
 
 export interface ChatPort {
   render(request: ChatRequest): RenderedChat;
-}
-
-export interface EnginePort {
-  generate(request: GenerateRequest): AnswerSource;
-  /** The report that `generate` would end with for the prompt, from what is cached now. Computes nothing. */
-  plan(request: GenerateRequest): Report;
-  state(): EngineState;
-  /** What the tree holds, at most so many nodes. */
-  tree(entriesMax: number): object;
-  pageList(entriesMax: number): object;
-}
-
-export interface EngineState {
-  waiting: number;
-  running: number;
-  /** Since the last step ended. */
-  lastStepMs: number | null;
-  oldestWaitingMs: number | null;
-  steps: number;
-  pageSize: number;
-  pages: { total: number; free: number; cached: number; leased: number; held: number };
 }

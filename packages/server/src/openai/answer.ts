@@ -1,12 +1,4 @@
-import type { GenerateEvent, Report, TokenLogprob } from "@palimpsest/engine";
-
-/** Turns ids into text: holds incomplete characters and what may become a stop string. One implementation for every endpoint and mode. */
-export interface Assembly {
-  /** Text that is certain now; `stopped` once a stop string was seen, which is not part of the text. */
-  push(id: number): { text: string; stopped: boolean };
-  /** What was held at the end of the answer. */
-  end(): string;
-}
+import type { Generation, Report, TextAssembly, TokenLogprob } from "@palimpsest/engine";
 
 /** A token as log-probabilities show it. `score` is null where there is none to give (the first token of a prompt). */
 export interface AnswerToken {
@@ -25,12 +17,8 @@ export interface Piece {
 export interface Ending {
   reason: "stop" | "length";
   report: Report;
-  /** Tokens generated, whether shown or not. */
+  /** Tokens generated, whether shown or not; the one that ended the answer is none of them. */
   completionTokens: number;
-}
-
-export interface AnswerSource extends AsyncIterable<GenerateEvent> {
-  stop(): void;
 }
 
 /** Text of the prompt, and its token ids, for `echo`. */
@@ -43,7 +31,7 @@ export interface EchoedPrompt {
  * Reads a running answer into pieces. A token whose text is held back waits with its score for the next piece, so texts, ids and scores
  * of all pieces together are the same for every grouping of tokens.
  */
-export async function* pieces(source: AnswerSource, assembly: Assembly, echo: EchoedPrompt | null): AsyncGenerator<Piece, Ending> {
+export async function* pieces(source: Generation, assembly: TextAssembly, echo: EchoedPrompt | null): AsyncGenerator<Piece, Ending> {
   let held: AnswerToken[] = [];
   let completionTokens = 0;
   let stopped = false;

@@ -32,19 +32,19 @@ function requireLogprobs(body: ChatBody): void {
   }
 }
 
-function maxTokensOf(body: ChatBody): number {
+function maxTokensOf(body: ChatBody): number | null {
   const { max_tokens: old, max_completion_tokens: current } = body;
   if (typeof old === "number" && typeof current === "number" && old !== current) {
     throw new ServerError("field_invalid", `max_tokens: ${old} contradicts max_completion_tokens: ${current}; give one of them`, { param: "max_tokens" });
   }
-  return current ?? old ?? Number.MAX_SAFE_INTEGER;
+  return current ?? old ?? null;
 }
 
 function generateRequest(service: Service, caller: Caller, body: ChatBody, folded: prepare.Folded): GenerateRequest {
   return {
     fold: folded.fold,
     promptTokens: folded.log.tokens.length,
-    maxTokens: prepare.tokensAllowed(folded, maxTokensOf(body)),
+    maxTokens: prepare.tokensAllowed(service, folded, maxTokensOf(body)),
     sampling: prepare.samplingOf(body),
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : -1,
     echo: false,

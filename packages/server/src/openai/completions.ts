@@ -38,7 +38,7 @@ function generateRequest(service: Service, caller: Caller, body: CompletionBody,
   return {
     fold: folded.fold,
     promptTokens: folded.log.tokens.length,
-    maxTokens: prepare.tokensAllowed(folded, body.max_tokens ?? MAX_TOKENS),
+    maxTokens: prepare.tokensAllowed(service, folded, body.max_tokens ?? MAX_TOKENS),
     sampling: prepare.samplingOf(body),
     logprobs: body.logprobs ?? -1,
     echo: body.echo === true,

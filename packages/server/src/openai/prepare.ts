@@ -86,11 +86,17 @@ function directivesOf(log: Log, raw: Readonly<Record<string, unknown>>, compat: 
   throw new ServerError("field_invalid", `${field}: a completions body has no messages; use "directives" in token form`, { param: field });
 }
 
-/** How many tokens may be generated: what was asked, or all there is room for. Throws where not one fits. */
-export function tokensAllowed({ log, fold }: Folded, asked: number): number {
+/**
+ * How many tokens may be generated: what was asked, as far as the context has positions; all there is room for where nothing was
+ * asked, in the context and in the pool. Throws where not one fits.
+ */
+export function tokensAllowed(service: Service, { log, fold }: Folded, asked: number | null): number {
   const room = log.contextLength - fold.nextPosition;
-  if (asked > 0 && room < 1) throw contextExceeded(log, fold.nextPosition, 1);
-  return Math.min(asked, Math.max(room, 0));
+  if (asked !== 0 && room < 1) throw contextExceeded(log, fold.nextPosition, 1);
+  if (asked !== null) return Math.min(asked, Math.max(room, 0));
+  // A page is shared with what follows only when it is full, so two may go to waste.
+  const cells = (service.pool.pages - 2) * service.pool.pageSize - fold.tokens.length;
+  return Math.max(1, Math.min(room, cells));
 }
 
 function contextExceeded(log: Log, position: number, more: number): ServerError {

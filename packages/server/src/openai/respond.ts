@@ -1,10 +1,11 @@
+import type { Outcome } from "@palimpsest/directives";
+import type { Generation, TextAssembly } from "@palimpsest/engine";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { openAIErrorBody, publicError, ServerError } from "../errors.ts";
 import { EventStream, type Delivery } from "../sse.ts";
 import type { ServerContext } from "../context.ts";
-import { pieces, type Assembly, type AnswerSource, type EchoedPrompt, type Ending, type Piece } from "./answer.ts";
+import { pieces, type EchoedPrompt, type Ending, type Piece } from "./answer.ts";
 import { reportBody, usageOf } from "./usage.ts";
-import type { Outcome } from "@palimpsest/directives";
 
 /** How one endpoint writes its answers. The order of calls in a stream: `piece` for each piece, then `finish`. */
 export interface AnswerShape {
@@ -24,8 +25,8 @@ export interface AnswerShape {
 export interface Answerable {
   shape: AnswerShape;
   /** Starts the computation. What cannot be admitted at all throws here, before any header is sent. */
-  start(signal: AbortSignal): AnswerSource;
-  assembly: Assembly;
+  start(signal: AbortSignal): Generation;
+  assembly: TextAssembly;
   echo: EchoedPrompt | null;
   promptIds: ArrayLike<number>;
   outcomes: readonly Outcome[];
@@ -63,7 +64,7 @@ export async function respond(context: ServerContext, request: FastifyRequest, r
 const abortReason = (signal: AbortSignal): unknown => (signal.aborted ? signal.reason : undefined);
 
 /** The whole answer as one object. */
-async function collect(context: ServerContext, answer: Answerable, source: AnswerSource): Promise<unknown> {
+async function collect(context: ServerContext, answer: Answerable, source: Generation): Promise<unknown> {
   const all: Piece[] = [];
   const iterator = pieces(source, answer.assembly, answer.echo);
   for (;;) {
@@ -85,14 +86,17 @@ async function collect(context: ServerContext, answer: Answerable, source: Answe
   }
 }
 
-async function sendStream(context: ServerContext, request: FastifyRequest, reply: FastifyReply, answer: Answerable, source: AnswerSource, signal: AbortSignal): Promise<void> {
+async function sendStream(context: ServerContext, request: FastifyRequest, reply: FastifyReply, answer: Answerable, source: Generation, signal: AbortSignal): Promise<void> {
+  const iterator = pieces(source, answer.assembly, answer.echo);
+  const first = iterator.next();
+  await settled(first, context.limits.refusalMs);
   reply.hijack();
   const headers = Object.fromEntries(Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]));
   const stream = new EventStream(reply.raw, { heartbeatMs: context.limits.heartbeatMs, stallMsMax: context.limits.stallMsMax, headers });
   stream.open();
   let delivery: Delivery = "ok";
   try {
-    delivery = await sendPieces(context, answer, source, stream);
+    delivery = await sendPieces(context, answer, iterator, first, stream);
   } catch (thrown) {
     const error = publicError(abortReason(signal) ?? thrown);
     if (error.kind === "internal") request.log.error(thrown, "an answer failed while it was streamed");
@@ -104,7 +108,19 @@ async function sendStream(context: ServerContext, request: FastifyRequest, reply
   stream.end(delivery);
 }
 
-async function sendPieces(context: ServerContext, answer: Answerable, source: AnswerSource, stream: EventStream): Promise<Delivery> {
+type Pieces = ReturnType<typeof pieces>;
+
+/** Waits for a promise, but only so long. What is refused meanwhile throws, and gets a status of its own instead of an error in a stream. */
+async function settled(promise: Promise<unknown>, waitMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, waitMs);
+  });
+  // Whoever reads it later gets the rejection too; here it must not count as unhandled in between.
+  await Promise.race([promise, over]).finally(() => clearTimeout(timer));
+}
+
+async function sendPieces(context: ServerContext, answer: Answerable, iterator: Pieces, earliest: ReturnType<Pieces["next"]>, stream: EventStream): Promise<Delivery> {
   const { shape } = answer;
   const usageChunk = answer.includeUsage || answer.context;
   const usageNull = usageChunk ? { usage: null } : {};
@@ -114,9 +130,7 @@ async function sendPieces(context: ServerContext, answer: Answerable, source: An
     first = false;
     return stream.send({ ...shape.head, choices, ...usageNull, ...ids, ...more });
   };
-  const iterator = pieces(source, answer.assembly, answer.echo);
-  for (;;) {
-    const next = await iterator.next();
+  for (let next = await earliest; ; next = await iterator.next()) {
     if (next.done === true) {
       const ending = next.value;
       countTokens(context, ending);
@@ -142,7 +156,7 @@ function closing(answer: Answerable, ending: Ending): object {
   };
 }
 
-function observe(context: ServerContext, source: AnswerSource, startedMs: number): AnswerSource {
+function observe(context: ServerContext, source: Generation, startedMs: number): Generation {
   return {
     stop: () => source.stop(),
     async *[Symbol.asyncIterator]() {

@@ -5,7 +5,7 @@ import { requireOperator } from "../tenants.ts";
 
 /** Health, metrics, and the state of the cache. */
 export function stateRoutes(fastify: FastifyInstance, context: ServerContext): void {
-  const { lifecycle, limits, metrics } = context;
+  const { lifecycle, metrics } = context;
 
   fastify.get("/health", async (_request, reply) => {
     const service = lifecycle.loaded;
@@ -30,11 +30,12 @@ export function stateRoutes(fastify: FastifyInstance, context: ServerContext): v
   });
   fastify.get("/v1/cache/tree", async (request) => {
     requireOperator(request.caller);
-    return { object: "cache.tree", ...lifecycle.require().engine.tree(limits.stateEntriesMax) };
+    return { object: "cache.tree", ...lifecycle.require().engine.state().tree };
   });
   fastify.get("/v1/cache/pages", async (request) => {
     requireOperator(request.caller);
-    return { object: "cache.pages", ...lifecycle.require().engine.pageList(limits.stateEntriesMax) };
+    const { pageSize, pages, promisedPages } = lifecycle.require().engine.state();
+    return { object: "cache.pages", page_size: pageSize, ...pages, promised: promisedPages };
   });
 }
 

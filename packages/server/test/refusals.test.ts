@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { IM_START } from "./scripted.ts";
+import { openWorld, type World } from "./world.ts";
+
+/**
+ * Bad input over all fields: each is refused with its kind, status and field, in OpenAI's shape; nothing of the cache has changed, and
+ * the next request is served as before.
+ */
+let world: World;
+beforeAll(async () => {
+  world = await openWorld({ contextLength: 256 });
+  await world.post("/v1/chat/completions", GOOD);
+});
+afterAll(() => world.close());
+
+const message = (content: string, role = "user") => ({ role, content });
+const THREE = [message("You are kind.", "system"), message("one"), message("two")];
+const GOOD = { messages: THREE, temperature: 0 };
+const drop = (more: object) => ({ directives: [{ op: "drop", target: { messages: [1] }, at: { message: 2 }, ...more }] });
+
+type Case = [name: string, body: unknown, status: number, param: string | null | RegExp, code?: string];
+
+const CHAT: Case[] = [
+  ["no messages", { messages: undefined }, 400, "messages", "field_missing"],
+  ["messages that are null", { messages: null }, 400, "messages"],
+  ["no message in the list", { messages: [] }, 400, "messages"],
+  ["a role that nobody knows", { messages: [message("x", "robot")] }, 400, "messages[0].role"],
+  ["a message without content", { messages: [{ role: "user" }] }, 400, "messages[0].content"],
+  ["content that is a number", { messages: [{ role: "user", content: 3 }] }, 400, "messages[0].content"],
+  ["a part without text", { messages: [{ role: "user", content: [{ type: "text" }] }] }, 400, "messages[0].content[0].text"],
+  ["a part of an unknown type", { messages: [{ role: "user", content: [{ type: "smell" }] }] }, 400, "messages[0].content[0].type"],
+  ["an image", { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }, 422, "messages[0].content[0].type", "unsupported"],
+  ["the function role", { messages: [{ role: "function", name: "f", content: "x" }] }, 422, "messages[0].role", "unsupported"],
+  ["a negative temperature", { temperature: -0.1 }, 400, "temperature"],
+  ["a huge temperature", { temperature: 1e9 }, 400, "temperature"],
+  ["a temperature in words", { temperature: "warm" }, 400, "temperature"],
+  ["top_p of 0", { top_p: 0 }, 400, "top_p"],
+  ["top_p above 1", { top_p: 1.01 }, 400, "top_p"],
+  ["a fractional top_k", { top_k: 1.5 }, 400, "top_k"],
+  ["a top_k below -1", { top_k: -2 }, 400, "top_k"],
+  ["min_p above 1", { min_p: 2 }, 400, "min_p"],
+  ["a fractional seed", { seed: 0.5 }, 400, "seed"],
+  ["a seed past 2^53", { seed: 2 ** 60 }, 400, "seed"],
+  ["negative max_tokens", { max_tokens: -1 }, 400, "max_tokens"],
+  ["fractional max_tokens", { max_tokens: 2.5 }, 400, "max_tokens"],
+  ["max_tokens that contradict", { max_tokens: 2, max_completion_tokens: 3 }, 400, "max_tokens"],
+  ["an empty stop", { stop: "" }, 400, "stop"],
+  ["too many stops", { stop: Array.from({ length: 17 }, () => "x") }, 400, "stop"],
+  ["a stop that is too long", { stop: "x".repeat(1025) }, 400, "stop"],
+  ["a stop token outside the vocabulary", { stop_token_ids: [100_000] }, 400, "stop_token_ids[0]"],
+  ["top_logprobs without logprobs", { top_logprobs: 2 }, 400, "top_logprobs"],
+  ["too many alternatives", { logprobs: true, top_logprobs: 21 }, 400, "top_logprobs"],
+  ["logprobs in numbers", { logprobs: 3 }, 400, "logprobs"],
+  ["stream options without a stream", { stream_options: { include_usage: true } }, 400, "stream_options"],
+  ["a stream in words", { stream: "true" }, 400, "stream"],
+  ["no answer at all", { n: 0 }, 400, "n"],
+  ["two answers", { n: 2 }, 422, "n", "unsupported"],
+  ["an answer in JSON", { response_format: { type: "json_object" } }, 422, "response_format", "unsupported"],
+  ["a format that nobody knows", { response_format: { type: "yaml" } }, 400, "response_format.type"],
+  ["a forced tool", { tool_choice: "required" }, 422, "tool_choice", "unsupported"],
+  ["a tool choice that nobody knows", { tool_choice: "perhaps" }, 400, "tool_choice"],
+  ["a tool without a name", { tools: [{ type: "function", function: {} }] }, 400, "tools[0].function.name"],
+  ["a tool that is no object", { tools: ["search"] }, 400, "tools[0]"],
+  ["a frequency penalty", { frequency_penalty: 0.5 }, 422, "frequency_penalty", "unsupported"],
+  ["a penalty out of range", { presence_penalty: 3 }, 400, "presence_penalty"],
+  ["a bias on logits", { logit_bias: { 5: 1 } }, 422, "logit_bias", "unsupported"],
+  ["another model", { model: "gpt-9" }, 404, "model", "model_not_found"],
+  ["a model that is a number", { model: 4 }, 400, "model"],
+  ["a prompt past the context", { messages: [message("x".repeat(300))] }, 400, "messages", "context_length_exceeded"],
+  ["a field that is nearly ours", { directive: [] }, 400, "directive", "field_misspelled"],
+  ["another field that is nearly ours", { drop_messages: { 2: [1] } }, 400, "drop_messages", "field_misspelled"],
+  ["an unknown key of cache", { cache: { reports: true } }, 400, "cache.reports", "field_unknown"],
+  ["an unknown compat", { cache: { compat: "x" } }, 400, "cache.compat"],
+  ["directives that are an object", { directives: {} }, 400, "directives"],
+  ["too many directives", { directives: Array.from({ length: 1025 }, () => ({ op: "reposition" })) }, 400, "directives"],
+  ["a directive that is null", { directives: [null] }, 400, "directives[0]"],
+  ["a verb that nobody knows", { directives: [{ op: "burn" }] }, 400, "directives[0].op"],
+  ["a verb that is not built", { directives: [{ op: "pin", target: { messages: [1] }, until: { turns: 1 } }] }, 422, "directives[0].op"],
+  ["an unknown key of a directive", drop({ when: 3 }), 400, "directives[0].when"],
+  ["a message that does not exist", drop({ target: { messages: [7] } }), 400, /^directives\[0\]\.target\.messages/],
+  ["a negative message", drop({ target: { messages: [-1] } }), 400, /^directives\[0\]\.target/],
+  ["a fractional message", drop({ target: { messages: [0.5] } }), 400, /^directives\[0\]\.target/],
+  ["an empty range of tokens", drop({ target: { tokens: [4, 4] } }), 400, /^directives\[0\]\.target\.tokens/],
+  ["a range backwards", drop({ target: { tokens: [9, 4] } }), 400, /^directives\[0\]\.target\.tokens/],
+  ["a range past the log", drop({ target: { tokens: [0, 9999] } }), 400, /^directives\[0\]\.target\.tokens/],
+  ["a target behind its boundary", drop({ at: { message: 0 } }), 400, /^directives\[0\]/],
+  ["a boundary past the log", drop({ at: { message: 9 } }), 400, /^directives\[0\]\.at/],
+  ["a boundary inside the generation header", drop({ at: { token: 10_000 } }), 400, /^directives\[0\]\.at/],
+  ["a drop without a target", { directives: [{ op: "drop" }] }, 400, /^directives\[0\]\.target/],
+  ["AKV: both drops", { drop_message: { 2: [1] }, drop_rule: {} }, 400, "drop_rule"],
+  ["AKV: a list of pairs", { drop_message: [[2, [1]]] }, 400, "drop_message"],
+  ["AKV: ids that are no list", { drop_message: { 2: 1 } }, 400, /^drop_message/],
+  ["AKV: an id behind its trigger", { drop_message: { 1: [2] } }, 400, /^drop_message/],
+  ["AKV: a leading zero", { drop_message: { "02": [1] } }, 400, /^drop_message/],
+  ["AKV: a boolean id", { drop_message: { 2: [true] } }, 400, /^drop_message/],
+  ["AKV: a trigger past the last message", { drop_message: { 9: [1] } }, 400, /^drop_message/],
+  ["AKV: an unknown rule", { drop_rule: { type: "all" } }, 400, "drop_rule.type"],
+  ["AKV: a rule that is not built", { drop_rule: { type: "thinking_drop" } }, 422, "drop_rule.type"],
+  ["AKV: an unknown key of a rule", { drop_rule: { type: "message_drop", drop_messages: {}, x: 1 } }, 400, "drop_rule.x"],
+  ["AKV: repositions that fall", { reposition: [2, 1] }, 400, /^reposition/],
+  ["AKV: a reposition past the last message", { reposition: [3] }, 400, /^reposition/],
+  ["AKV: a reposition in words", { reposition: ["1"] }, 400, /^reposition/],
+  ["AKV: a reposition of nothing", { drop_message: { 2: [0, 1, 2] }, reposition: [2] }, 400, /^reposition/],
+];
+
+const COMPLETION: Case[] = [
+  ["no prompt", { prompt: undefined }, 400, "prompt", "field_missing"],
+  ["an empty prompt", { prompt: "" }, 400, "prompt"],
+  ["an empty list of ids", { prompt: [] }, 400, "prompt"],
+  ["a prompt that is a number", { prompt: 5 }, 400, "prompt"],
+  ["ids and text mixed", { prompt: [1, "a"] }, 400, /^prompt/],
+  ["a negative id", { prompt: [1, -1] }, 400, /^prompt/],
+  ["a fractional id", { prompt: [1.5] }, 400, /^prompt/],
+  ["an id outside the vocabulary", { prompt: [1, 2, 260] }, 400, "prompt[2]"],
+  ["two prompts", { prompt: ["a", "b"] }, 422, /^prompt/, "unsupported"],
+  ["a prompt past the context", { prompt: Array.from({ length: 257 }, () => 65) }, 400, "prompt", "context_length_exceeded"],
+  ["a prompt that leaves no room", { prompt: Array.from({ length: 256 }, () => 65) }, 400, "prompt", "context_length_exceeded"],
+  ["a suffix", { prompt: "a", suffix: "b" }, 422, "suffix", "unsupported"],
+  ["the best of three", { prompt: "a", best_of: 3 }, 422, "best_of", "unsupported"],
+  ["too many logprobs", { prompt: "a", logprobs: 21 }, 400, "logprobs"],
+  ["logprobs in booleans", { prompt: "a", logprobs: true }, 400, "logprobs"],
+  ["an echo in words", { prompt: "a", echo: "yes" }, 400, "echo"],
+  ["a target by message", { prompt: "abc", directives: [{ op: "drop", target: { messages: [0] } }] }, 400, /^directives\[0\]\.target/],
+  ["a boundary by message", { prompt: "abc", directives: [{ op: "drop", target: { tokens: [0, 1] }, at: { message: 0 } }] }, 400, /^directives\[0\]\.at/],
+  ["AKV's field", { prompt: "abc", drop_message: { 0: [0] } }, 400, "drop_message"],
+  ["a decay, which counts turns", { prompt: "abc", directives: [{ op: "decay", target: { tokens: [0, 1] }, turns: 1 }] }, 422, "directives[0].op"],
+];
+
+async function refused(path: string, body: unknown, [, , status, param, code]: Case): Promise<void> {
+  const before = await world.get("/v1/cache");
+  const answer = await world.post(path, body);
+  const { error } = answer.json as { error: Record<string, unknown> };
+  expect(answer.json).toEqual({ error: { message: expect.any(String) as string, type: error["type"], param: error["param"], code: error["code"], kind: error["kind"] } });
+  expect(answer.status, String(error["message"])).toBe(status);
+  expect(error["kind"]).toBe(status === 422 ? "unsupported" : "invalid");
+  expect(error["type"]).toBe(status === 422 ? "unsupported" : "invalid_request_error");
+  if (param instanceof RegExp) expect(error["param"]).toMatch(param);
+  else expect(error["param"]).toBe(param);
+  if (code !== undefined) expect(error["code"]).toBe(code);
+  expect(String(error["message"]).length).toBeGreaterThan(20);
+  expect((await world.get("/v1/cache")).json).toEqual(before.json);
+  await served();
+}
+
+async function served(): Promise<void> {
+  const next = await world.post("/v1/chat/completions", GOOD);
+  expect(next.status).toBe(200);
+  expect(next.json).toMatchObject({ choices: [{ message: { content: "Hello." }, finish_reason: "stop" }], usage: { completion_tokens: 6 } });
+}
+
+describe("a chat request is refused for", () => {
+  test.each(CHAT)("%s", async (...row) => refused("/v1/chat/completions", { ...GOOD, ...(row[1] as object) }, row));
+});
+
+describe("a chat stream is refused, before any header of a stream, for", () => {
+  test.each(CHAT.filter(([name]) => !name.includes("stream")))("%s", async (...row) => refused("/v1/chat/completions", { ...GOOD, stream: true, ...(row[1] as object) }, row));
+});
+
+describe("a completion is refused for", () => {
+  test.each(COMPLETION)("%s", async (...row) => refused("/v1/completions", row[1], row));
+});
+
+describe("a plan is refused for", () => {
+  test.each([...CHAT.slice(50), ...COMPLETION.slice(1)])("%s", async (...row) => {
+    const body = row[1] as Record<string, unknown>;
+    return refused("/v1/directives/plan", "prompt" in body ? body : { ...GOOD, ...body }, row);
+  });
+});
+
+describe("a body is refused that", () => {
+  const raw = async (payload: string, headers: Record<string, string> = { "content-type": "application/json" }) => {
+    const answer = await world.raw("POST", "/v1/chat/completions", payload, headers);
+    await served();
+    return answer;
+  };
+
+  test.each([
+    ["is no JSON", '{"messages": [', "json_invalid"],
+    ["is empty", "", "json_invalid"],
+    ["is a list", "[]", "body_invalid"],
+    ["is null", "null", "body_invalid"],
+    ["is a string", '"hi"', "body_invalid"],
+    ["is nested too deeply", `{"messages": ${"[".repeat(5000)}${"]".repeat(5000)}}`, "body_invalid"],
+    ["is nested so deeply that a recursion would end", `{"metadata": ${"[".repeat(2_000_000)}${"]".repeat(2_000_000)}}`, "body_invalid"],
+  ])("%s", async (_, payload, code) => {
+    const answer = await raw(payload);
+    expect(answer.status).toBe(400);
+    expect(answer.json).toMatchObject({ error: { code, kind: "invalid", param: null } });
+  });
+
+  test("was sent as something else than JSON", async () => {
+    for (const type of ["text/plain", "application/x-www-form-urlencoded"]) {
+      expect(await raw(JSON.stringify(GOOD), { "content-type": type })).toMatchObject({ status: 400, json: { error: { code: "content_type_invalid" } } });
+    }
+  });
+
+  test("exceeds 16 MiB", async () => {
+    const answer = await raw(JSON.stringify({ ...GOOD, user: "x".repeat(20 * 1024 * 1024) }));
+    expect(answer).toMatchObject({ status: 413, json: { error: { code: "body_too_large", kind: "invalid" } } });
+  });
+});
+
+describe("an address is refused that", () => {
+  test("does not exist", async () => {
+    expect(await world.get("/v1/nothing")).toMatchObject({ status: 404, json: { error: { code: "route_not_found", kind: "invalid" } } });
+  });
+
+  test.each([
+    ["GET", "/v1/chat/completions", "POST"],
+    ["DELETE", "/v1/models/scripted", "GET"],
+    ["POST", "/health", "GET"],
+  ])("does not take %s: %s", async (method, path, allowed) => {
+    const answer = await world.raw(method, path, method === "POST" ? "{}" : undefined);
+    expect(answer).toMatchObject({ status: 405, json: { error: { code: "method_not_allowed" } } });
+    expect(answer.headers["allow"]).toBe(allowed);
+  });
+
+  test("is of a model that is not loaded", async () => {
+    expect(await world.get("/v1/models/gpt-9")).toMatchObject({ status: 404, json: { error: { code: "model_not_found", param: "model" } } });
+  });
+
+  test("is not built yet, in the dialect of its endpoint", async () => {
+    expect(await world.post("/v1/cache/erase", {})).toMatchObject({ status: 422, json: { error: { code: "unsupported", kind: "unsupported" } } });
+    expect(await world.post("/v1/messages", {})).toMatchObject({ status: 422, json: { type: "error", error: { type: "invalid_request_error", kind: "unsupported" } } });
+    expect((await world.raw("GET", "/v1/messages")).json).toMatchObject({ type: "error", error: { code: "method_not_allowed" } });
+  });
+});
+
+test("control tokens of a prompt are control tokens, and text in a chat", async () => {
+  const completion = await world.post("/tokenize", { prompt: "<|im_start|>" });
+  expect(completion.json).toMatchObject({ tokens: [IM_START], count: 1 });
+  const chat = await world.post("/tokenize", { messages: [message("<|im_start|>")], add_generation_prompt: false });
+  const tokens = (chat.json as { tokens: number[] }).tokens;
+  expect(tokens.filter((id) => id === IM_START)).toHaveLength(1);
+});
