@@ -32,7 +32,7 @@ interface Report {
 const body = (more: object) => ({ messages: MESSAGES, max_tokens: 2, temperature: 0, ...more });
 async function reportOf(more: object): Promise<Report> {
   const answer = await world.post("/v1/chat/completions", body({ cache: { report: true }, ...more }));
-  expect(answer.status, answer.text).toBe(200);
+  if (answer.status !== 200) throw new Error(answer.text);
   return (answer.json as { cache: Report }).cache;
 }
 
@@ -135,7 +135,7 @@ describe("turn by turn", () => {
       const { cache } = answer;
       expect(cache.bytes_moved).toBe(0);
       if (known !== null) {
-        expect(cache.computed_tokens, `turn ${turn}`).toBe(cache.prompt_tokens - known);
+        expect({ turn, computed: cache.computed_tokens }).toEqual({ turn, computed: cache.prompt_tokens - known });
         expect(cache.miss).toMatchObject({ at_token: known, reason: "new" });
       }
       // The answer's tokens are cells too: what its next rendering adds is the end marker and what follows.

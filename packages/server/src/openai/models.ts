@@ -1,5 +1,5 @@
-import { standardRegistry } from "@palimpsest/directives";
 import type { Service } from "../service.ts";
+import { VERBS } from "./verbs.ts";
 
 /** OpenAI's model object with what a client of ours needs to know. `max_model_len` is vLLM's name for the context. */
 export function modelBody(service: Service, id: string): object {
@@ -16,7 +16,7 @@ export function modelBody(service: Service, id: string): object {
     kernels: service.level,
     capabilities: {
       /** Verbs that the model can honour by editing the cache. */
-      directives: standardRegistry.list().map((verb) => verb.name),
+      directives: VERBS.list().map((verb) => verb.name),
       chat: service.chat !== null,
       completions: true,
     },

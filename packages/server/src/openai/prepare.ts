@@ -1,14 +1,12 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { AKV_FIELDS, fold as foldLog, parseDirectives, readAkv, type Directive, type Fold, type Log } from "@palimpsest/directives";
+import { fold as foldLog, type Fold, type Log } from "@palimpsest/directives";
 import type { GenerateRequest } from "@palimpsest/engine";
 import { ServerError } from "../errors.ts";
 import type { Service } from "../service.ts";
 import { show } from "./body.ts";
 import { templateRequest } from "./template.ts";
 import type { ChatBody, CompletionBody } from "./schema.ts";
-
-/** The fields whose presence, whatever their value, makes a context request. */
-const CONTEXT_FIELDS = ["directives", ...AKV_FIELDS] as const;
+import { CONTEXT_FIELDS, directivesOf } from "./verbs.ts";
 
 /** A log and its fold, as one request asks for them. */
 export interface Folded {
@@ -75,15 +73,6 @@ export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compa
   const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
   return { log, fold: foldLog(log, directivesOf(log, raw, compat), { compat }), context };
-}
-
-/** Native directives first, so that their index in the report is that in the request. */
-function directivesOf(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Directive[] {
-  const native = parseDirectives(raw["directives"]);
-  if (log.chat !== undefined) return [...native, ...readAkv(raw, { messages: log.chat.messages, compat })];
-  const field = AKV_FIELDS.find((name) => raw[name] !== undefined && raw[name] !== null);
-  if (field === undefined) return native;
-  throw new ServerError("field_invalid", `${field}: a completions body has no messages; use "directives" in token form`, { param: field });
 }
 
 /**
