@@ -1,6 +1,7 @@
 import type { CellLease } from "@palimpsest/kvstore";
 import type { MatchLease, Path } from "@palimpsest/radix";
 import type { Cache } from "./cache.ts";
+import type { RangeSet } from "./ranges.ts";
 import { CellTable } from "./table.ts";
 
 /**
@@ -25,8 +26,10 @@ export class Holding {
   readonly table: CellTable;
   readonly #cache: Cache;
   readonly #namespace: string;
-  readonly #match: MatchLease<CellLease>;
-  readonly #published: MatchLease<CellLease>[] = [];
+  /** The match, then what was published, in cell order as far as they follow one another. */
+  readonly #leases: MatchLease<CellLease>[];
+  /** The tree knows the path up to here, held by our leases. */
+  #knownTo: number;
   /** In the order in which they are filled; only the last one has room. */
   readonly #own: OwnPages[] = [];
   #promised: number;
@@ -34,13 +37,15 @@ export class Holding {
   #private = false;
   #released = false;
 
-  /** Takes over the match, and the pages that were promised for it. */
-  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number) {
+  /** Takes over the match, and the pages that were promised for it. What is not among the cells to be read is given back at once. */
+  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number, read: RangeSet) {
     this.#cache = cache;
     this.#namespace = namespace;
-    this.#match = match;
+    this.#leases = [match];
+    this.#knownTo = match.length;
     this.#promised = promised;
     this.table = new CellTable(cache.pool.pageSize);
+    narrow(match, read);
     for (const { start, value } of match.spans) if (value !== null) this.table.addLease(start, value);
   }
 
@@ -67,7 +72,7 @@ export class Holding {
    * them already, computed by somebody else, we go on with its cells, and our own go.
    */
   publish(path: Path, from: number, to: number): void {
-    if (this.#private) return;
+    if (this.#private || !this.#enterHole(path, from)) return;
     for (let cell = from; cell < to; ) {
       const value = this.#gather(cell, to);
       const end = cell + value.length;
@@ -77,7 +82,18 @@ export class Holding {
         return;
       }
       this.#disown(end - cell);
+      this.#knownTo = Math.max(this.#knownTo, end);
       cell = end;
+    }
+  }
+
+  /** No row reads the cells [from, to) any more: what we hold of them in the tree is given back, in front of all others when pages are short. */
+  skip(from: number, to: number): void {
+    for (const lease of this.#leases) {
+      const [start, end] = [Math.max(from, lease.start), Math.min(to, lease.length)];
+      if (start >= end) continue;
+      lease.skip(start, end);
+      this.table.remove(start, end);
     }
   }
 
@@ -88,8 +104,7 @@ export class Holding {
     this.#cache.unpromise(this.#promised);
     this.#promised = 0;
     this.table.clear();
-    for (const lease of this.#published) lease.release();
-    this.#match.release();
+    for (const lease of this.#leases) lease.release();
     for (const { lease } of this.#own) lease.release();
     this.#own.length = 0;
   }
@@ -97,6 +112,20 @@ export class Holding {
   /** Places that only this sequence may write. For the auditor: no slot is named by two sequences. */
   *writableSlots(): Generator<number> {
     for (const { lease } of this.#own) for (let i = 0; i < lease.length; i++) yield lease.slot(i);
+  }
+
+  /** Cells in front of `cell` that nobody reads were not computed: the tree learns of them without a value. False: it cannot. */
+  #enterHole(path: Path, cell: number): boolean {
+    if (cell <= this.#knownTo) return true;
+    const lease = this.#cache.publish(this.#namespace, path, this.#knownTo, cell, null);
+    if (lease === null) {
+      this.#private = true;
+      return false;
+    }
+    lease.skip(this.#knownTo, cell);
+    this.#leases.push(lease);
+    this.#knownTo = cell;
+    return true;
   }
 
   #more(count: number): OwnPages {
@@ -129,7 +158,7 @@ export class Holding {
       lease.release();
       return false;
     }
-    this.#published.push(lease);
+    this.#leases.push(lease);
     for (const { start, value } of lease.spans) if (value !== null && value.slot(0) !== this.table.slot(start)) this.table.move(start, value);
     return true;
   }
@@ -149,4 +178,10 @@ export class Holding {
       this.#own.shift();
     }
   }
+}
+
+/** Gives back what a match holds and nobody reads. Of a hole there is nothing to hold: whoever fills it shall be able to lose it again. */
+function narrow(match: MatchLease<CellLease>, read: RangeSet): void {
+  for (const [from, to] of read.gaps(0, match.length)) match.skip(from, to);
+  for (const { start, length, value } of match.spans) if (value === null) match.skip(start, start + length);
 }

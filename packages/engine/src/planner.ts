@@ -1,5 +1,5 @@
 import type { Birth, Fold } from "@palimpsest/directives";
-import type { RangeSet } from "./ranges.ts";
+import { RangeSet } from "./ranges.ts";
 
 /** Rows to run: the cells [from, to) of one birth. `store`: they are missing and will be computed; otherwise resident, only asked. */
 export interface Work {
@@ -16,8 +16,6 @@ export interface Wish {
   ask: boolean;
   /** Generated tokens are run, so that the open birth's view is read. */
   open: boolean;
-  /** Cells from here on were never computed, and are run in any case. */
-  known: number;
 }
 
 /** A missing stretch of one birth; [from, needed) of it is read by somebody. */
@@ -31,14 +29,13 @@ interface Missing {
 /**
  * What must run for a fold whose `resident` cells are at hand: the rows that are wished for, and by reverse closure every missing cell
  * that one of them reads, directly or through other missing cells. Ascending in cells, which is an order in which they can be computed:
- * a cell reads only cells born before it. An evicted cell that nobody reads is in no work.
+ * a cell reads only cells born before it. A missing cell that nobody reads is in no work, whether it was evicted or never computed.
  *
  * Cells of one birth are causal, so its highest row reads all below it: per stretch one number says what is needed.
  */
 export function planWork(fold: Fold, resident: RangeSet, wish: Wish): Work[] {
   if (wish.echo) return everything(fold, resident);
   const missing = missingStretches(fold.births, resident);
-  for (const stretch of missing) if (stretch.to > wish.known) need(stretch, stretch.to);
   const asked = wish.ask && resident.has(fold.lastCell);
   let piece = missing.length - 1;
   for (let index = fold.births.length - 1; index >= 0; index--) {
@@ -55,6 +52,23 @@ export function planWork(fold: Fold, resident: RangeSet, wish: Wish): Work[] {
   const work = missing.filter(({ from, needed }) => needed > from).map(({ birth, from, needed }) => ({ birth, from, to: needed, store: true }));
   if (asked) insertAsked(work, fold);
   return work;
+}
+
+/** The cells that the rows of `work` read, and those that the open birth's rows read if there will be any. */
+export function cellsRead({ births }: Fold, work: readonly Work[], open: boolean): RangeSet {
+  const read = new RangeSet();
+  let last = -1;
+  for (const { birth: index, to } of work) {
+    const birth = births[index]!;
+    if (index !== last) for (const { cell, length } of birth.view) read.add(cell, cell + length);
+    read.add(birth.cell, to);
+    last = index;
+  }
+  if (!open) return read;
+  const birth = births.at(-1)!;
+  for (const { cell, length } of birth.view) read.add(cell, cell + length);
+  read.add(birth.cell, birth.cell + birth.length);
+  return read;
 }
 
 /** Rows of `work` in all. */

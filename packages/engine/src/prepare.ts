@@ -31,9 +31,10 @@ export function prepare(entries: readonly Entry[], builder: StepBuilder): Prepar
     if (!decode && sequence.isScored) {
       for (let cell = from; cell < to; cell++) {
         const next = nextOfLog(sequence, birth, cell);
-        if (next < 0) continue;
+        const token = next < 0 ? -1 : sequence.rawTokenOf(next, birth);
+        if (token < 0) continue;
         builder.score(row + cell - from, sequence.tokens[next]!, top);
-        purposes.push(sequence.logTokenOf(next, birth));
+        purposes.push(token);
       }
     }
     const last = decode ? from : lastCell;
@@ -50,8 +51,8 @@ export function prepare(entries: readonly Entry[], builder: StepBuilder): Prepar
 /** The cell whose token follows a cell's in the log; −1 behind the last, and behind cells that are not of the log. */
 function nextOfLog({ fold: { births } }: Sequence, index: number, cell: number): number {
   const birth = births[index]!;
-  if (birth.token < 0) return -1;
+  if (birth.kind !== "log") return -1;
   if (cell + 1 < birth.cell + birth.length) return cell + 1;
-  for (let next = index + 1; next < births.length; next++) if (births[next]!.token >= 0 && births[next]!.length > 0) return births[next]!.cell;
+  for (let next = index + 1; next < births.length; next++) if (births[next]!.kind === "log" && births[next]!.length > 0) return births[next]!.cell;
   return -1;
 }

@@ -19,7 +19,8 @@ export class Reads {
   readonly #rowsEnd: Int32Array;
   readonly #computed = new RangeSet();
   #open = false;
-  #inserted = 0;
+  /** Cells computed for the first time, by kind of their birth. */
+  readonly #fresh = { log: 0, inserted: 0, recomputed: 0 };
   #recovered = 0;
 
   constructor(fold: Fold) {
@@ -34,7 +35,7 @@ export class Reads {
     if (!store) return;
     const recovered = Math.max(0, Math.min(to, known) - from);
     this.#recovered += recovered;
-    if (this.#fold.births[birth]!.token < 0) this.#inserted += to - from - recovered;
+    this.#fresh[this.#fold.births[birth]!.kind] += to - from - recovered;
   }
 
   /** A row of the answer ran: it reads the open birth whole. */
@@ -63,7 +64,8 @@ export class Reads {
       repositioned_tokens: repositioned,
       computed_tokens: computed,
       skipped_tokens: tokens.length - computed - repositioned - cached,
-      inserted_tokens: this.#inserted,
+      inserted_tokens: this.#fresh.inserted,
+      recomputed_tokens: this.#fresh.recomputed,
       recovered_tokens: this.#recovered,
     };
   }
@@ -76,8 +78,7 @@ export function reportOf(fold: Fold, promptTokens: number, reads: Reads, promptS
     visible_tokens: fold.visible,
     next_position: fold.nextPosition,
     stages: fold.stages,
-    forgotten_tokens: 0,
-    recomputed_tokens: 0,
+    forgotten_tokens: fold.forgotten,
     ...reads.counts(),
     forward_steps: promptSteps,
     bytes_moved: 0,
@@ -112,7 +113,7 @@ function eventOf({ event }: PathUnit): string {
   return event === null ? "no edit" : `the edit ${event.length > 80 ? `${event.slice(0, 80)}…` : event}`;
 }
 
-/** Log token of a cell; of a cell that an event inserted, the token that the event stands before. */
+/** Token of the request's log that a cell stands for, or stands in front of where an event or a forget brought it. */
 export function tokenOf(fold: Fold, cell: number): number {
   let low = 0;
   let high = fold.births.length - 1;
@@ -123,8 +124,21 @@ export function tokenOf(fold: Fold, cell: number): number {
   }
   // Births without cells share their first cell with the one behind them.
   for (let index = low; index < fold.births.length; index++) {
-    const { token, cell: first } = fold.births[index]!;
-    if (token >= 0) return token + Math.max(0, cell - first);
+    const { token, cell: first, kind } = fold.births[index]!;
+    if (kind === "log") return rawToken(fold, token + Math.max(0, cell - first));
   }
-  return fold.tokens.length;
+  return rawToken(fold, fold.tokens.length);
+}
+
+/** Token of the request's log for one of the log that was folded; of a forget's replacement, the one behind it. */
+function rawToken({ origins }: Fold, token: number): number {
+  if (origins === null) return token;
+  let end = 0;
+  for (const { token: first, length, raw } of origins) {
+    if (raw < 0) continue;
+    if (token < first) return raw;
+    if (token < first + length) return raw + token - first;
+    end = raw + length;
+  }
+  return end;
 }

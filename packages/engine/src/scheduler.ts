@@ -4,7 +4,7 @@ import type { Cache } from "./cache.ts";
 import { EngineError } from "./errors.ts";
 import { Holding } from "./holding.ts";
 import type { EngineLimits } from "./limits.ts";
-import { planWork, rowsOf, type Wish, type Work } from "./planner.ts";
+import { cellsRead, planWork, rowsOf, type Wish, type Work } from "./planner.ts";
 import { RangeSet } from "./ranges.ts";
 import type { Found } from "./report.ts";
 import type { Sequence } from "./sequence.ts";
@@ -39,7 +39,7 @@ export class Scheduler {
     if (this.waiting.length >= this.#limits.waitingMax) {
       throw new EngineError("queue_full", `${this.waiting.length} requests are waiting already; retry later`);
     }
-    const worst = pagesFor(planWork(sequence.fold, new RangeSet(), wishOf(sequence, 0)), sequence.openCellsMax, this.#cache.pool.pageSize);
+    const worst = pagesFor(planWork(sequence.fold, new RangeSet(), wishOf(sequence)), sequence.openCellsMax, this.#cache.pool.pageSize);
     if (worst > this.#cache.pool.pages) {
       const message = `the request needs up to ${worst} pages of ${this.#cache.pool.pageSize} cells, the cache has ${this.#cache.pool.pages}; shorten it or allow fewer tokens`;
       throw new EngineError("pages_exceeded", message);
@@ -95,9 +95,10 @@ export class Scheduler {
     while (true) {
       const match = this.#cache.match(sequence.namespace, sequence.path());
       const { work, found } = planFor(sequence, match);
+      const read = cellsRead(sequence.fold, work, sequence.readsOpen);
       const pages = pagesFor(work, sequence.openCellsMax, pageSize);
       if (this.#cache.promise(pages)) {
-        const holding = new Holding(this.#cache, sequence.namespace, match, pages);
+        const holding = new Holding(this.#cache, sequence.namespace, match, pages, read);
         sequence.begin({ holding, work, found });
         this.running.push(sequence);
         return true;
@@ -145,13 +146,12 @@ export class Scheduler {
 export function planFor(sequence: Sequence, match: MatchLease<CellLease>): { work: Work[]; found: Found } {
   const resident = new RangeSet();
   for (const { start, length, value } of match.spans) if (value !== null) resident.add(start, start + length);
-  const work = planWork(sequence.fold, resident, wishOf(sequence, match.length));
+  const work = planWork(sequence.fold, resident, wishOf(sequence));
   return { work, found: { known: match.length, end: match.end, difference: match.difference } };
 }
 
-/** With one token to generate the open stage is never run; with none the request only warms the cache, or scores. */
-function wishOf({ request, maxTokens }: Sequence, known: number): Wish {
-  return { echo: request.echo, ask: true, open: maxTokens !== 1, known };
+function wishOf({ request, readsOpen }: Sequence): Wish {
+  return { echo: request.echo, ask: true, open: readsOpen };
 }
 
 function pagesFor(work: readonly Work[], openCells: number, pageSize: number): number {

@@ -57,6 +57,7 @@ export class Sequence {
   leaving: "cancelled" | "stopped" | null = null;
   cause: unknown = undefined;
   ended = false;
+  #eventsPassed = 0;
   onEnd: (() => void) | null = null;
 
   constructor(id: number, request: GenerateRequest, namespace: string, maxTokens: number, answer: Answer) {
@@ -92,17 +93,38 @@ export class Sequence {
     return this.scores !== null && this.request.logprobs >= 0;
   }
 
-  /** Log token of a cell of the log, at or behind birth `from`. */
-  logTokenOf(cell: number, from: number): number {
-    const { births } = this.fold;
+  /** Token of the request's log that a cell of the log is, in birth `from` or behind it; −1 for what a forget put in its place. */
+  rawTokenOf(cell: number, from: number): number {
+    const { births, origins } = this.fold;
     let index = from;
     while (cell >= births[index]!.cell + births[index]!.length) index++;
-    return births[index]!.token + cell - births[index]!.cell;
+    const token = births[index]!.token + cell - births[index]!.cell;
+    if (origins === null) return token;
+    const { token: first, raw } = origins.findLast((origin) => origin.token <= token)!;
+    return raw < 0 ? -1 : raw + token - first;
+  }
+
+  /** With one token to generate the open stage is never run; with none the request warms the cache for what comes next. */
+  get readsOpen(): boolean {
+    return this.maxTokens !== 1;
+  }
+
+  /** First cell of the path that is not scheduled yet; what only rows before it read is read no more once the step has ended. */
+  get nextCell(): number {
+    return this.isPrefilling ? this.workFrom : this.length;
   }
 
   /** Cells of generated tokens, at most: the last token sampled is none, since it never runs. */
   get openCellsMax(): number {
     return Math.max(0, this.maxTokens - 1);
+  }
+
+  /** Gives back what an event hides in front of the next row: nothing hidden is ever seen again. */
+  skipHidden(): void {
+    const { events } = this.fold;
+    for (; this.#eventsPassed < events.length && events[this.#eventsPassed]!.cell <= this.nextCell; this.#eventsPassed++) {
+      for (const [from, to] of events[this.#eventsPassed]!.hidden) this.admission!.holding.skip(from, to);
+    }
   }
 
   begin(admission: Admission): void {

@@ -39,6 +39,7 @@ export function enter({ entries, outputsEnd, purposes }: Prepared, result: StepR
       else sequence.scores![purpose] = logprob!;
     }
   });
+  for (const { sequence } of entries) sequence.skipHidden();
   return gains;
 }
 

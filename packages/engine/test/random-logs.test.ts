@@ -1,6 +1,6 @@
 import { fold, type Directive, type Log } from "@palimpsest/directives";
 import { expect, test } from "vitest";
-import { Random, randomDrops } from "../../directives/test/random-logs.ts";
+import { Random, randomDirectives } from "../../directives/test/random-logs.ts";
 import { collect, requestOf, scriptedEngine, type Answered } from "./kit/harness.ts";
 import { expectedAnswer } from "./kit/oracle.ts";
 
@@ -17,14 +17,21 @@ interface Case {
 /** Two to four logs that begin alike, each with its own edits, some of them shared. */
 function family(random: Random): Case[] {
   const base = Array.from({ length: random.int(4, 90) }, () => random.int(0, VOCABULARY - 1));
-  const shared = randomDrops(random, logOf(base), 8);
+  const shared = directivesFor(random, logOf(base)).map((directive) => Object.assign({ at: { token: base.length } }, directive));
   return Array.from({ length: random.int(2, 4) }, (_, index) => {
     const kept = index === 0 || random.chance(0.5) ? base.length : random.int(1, base.length);
     const tokens = [...base.slice(0, kept), ...Array.from({ length: random.int(0, 12) }, () => random.int(0, VOCABULARY - 1))];
     const log = logOf(tokens);
-    const directives = kept === base.length && random.chance(0.6) ? shared.map((directive) => ({ at: { token: base.length }, ...directive })) : randomDrops(random, log, 8);
+    const directives = kept === base.length && random.chance(0.6) ? shared : directivesFor(random, log);
     return { log, directives, maxTokens: random.int(0, 6), echo: random.chance(0.2) };
   });
+}
+
+function directivesFor(random: Random, log: Log): Directive[] {
+  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }]);
+  const directives = randomDirectives(random, log, mix, 8);
+  for (const directive of directives) if (Array.isArray(directive.with)) directive.with = directive.with.map((id: number) => id % VOCABULARY);
+  return directives;
 }
 
 function logOf(tokens: readonly number[]): Log {
@@ -36,11 +43,12 @@ function check({ log, directives, maxTokens, echo }: Case, answer: Answered, see
   expect(answer.tokens, `seed ${seed}`).toStrictEqual(expected.tokens);
   expect(answer.logprobs.map((entry) => entry!.logprob), `seed ${seed}`).toStrictEqual(expected.logprobs);
   const { report } = answer;
+  const folded = fold(log, directives);
   const { cached_tokens, repositioned_tokens, computed_tokens, skipped_tokens } = report;
-  expect(cached_tokens + repositioned_tokens + computed_tokens + skipped_tokens, `seed ${seed}`).toBe(log.tokens.length);
+  expect(cached_tokens + repositioned_tokens + computed_tokens + skipped_tokens, `seed ${seed}`).toBe(folded.tokens.length);
   if (!echo) return;
   expect(answer.scores!.map((score) => score && score.logprob), `seed ${seed}`).toStrictEqual(expected.scores);
-  expect(computed_tokens).toBe(log.tokens.length);
+  expect(computed_tokens).toBe(folded.tokens.length);
 }
 
 test(`${SEEDS} families of random logs answer as their naive fold says, whatever the batch, chunk, page and what was evicted`, async () => {
@@ -49,7 +57,7 @@ test(`${SEEDS} families of random logs answer as their naive fold says, whatever
     const random = new Random(seed);
     const cases = family(random);
     const pageSize = random.pick([1, 5, 16]);
-    const longest = Math.max(...cases.map(({ log, maxTokens }) => log.tokens.length + maxTokens));
+    const longest = Math.max(...cases.map(({ log, directives, maxTokens }) => fold(log, directives).tokens.length + maxTokens));
     const pages = Math.ceil(longest / pageSize) + random.int(0, 12);
     const { engine, audit } = scriptedEngine({ pageSize, pages, vocabularySize: VOCABULARY }, { rowsPerStepMax: random.int(1, 256), rowsBesideDecodeMax: random.int(1, 64) });
     for (let round = 0; round < 3; round++) {

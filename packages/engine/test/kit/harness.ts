@@ -85,3 +85,16 @@ export function randomOf(seed: number) {
     pick: <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!,
   };
 }
+
+/** The error that an answer ends with. Attach it before the error comes, so that the rejection is never unhandled. */
+export function failureOf(generation: Generation): Promise<unknown> {
+  return collect(generation).then(
+    () => {
+      throw new Error("the answer was expected to fail");
+    },
+    (error: unknown) => error,
+  );
+}
+
+/** One turn of the event loop. */
+export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -29,10 +29,15 @@ export function expectedAnswer(log: Log, directives: readonly Directive[], maxTo
   return { tokens, logprobs, scores: scoresOf(log, program, prints, vocabularySize) };
 }
 
-/** Without inserted cells the log's tokens are the cells, in order. */
-function scoresOf(log: Log, { tokens }: NaiveProgram, prints: readonly number[], vocabularySize: number): (number | null)[] {
-  if (tokens.length !== log.tokens.length) throw new Error("cells that events own have no place in this oracle");
-  return tokens.map((token, cell) => (cell === 0 ? null : Math.fround(logProbabilities(prints[cell - 1]!, vocabularySize)[token]!)));
+/** A token of the request's log has the score that the cell before it in the edited log gives it, as first computed. */
+function scoresOf(log: Log, { tokens, kinds, raw }: NaiveProgram, prints: readonly number[], vocabularySize: number): (number | null)[] {
+  const scores: (number | null)[] = Array.from(log.tokens, () => null);
+  const cells = kinds.flatMap((kind, cell) => (kind === "log" ? [cell] : []));
+  cells.forEach((cell, token) => {
+    if (token === 0 || raw[token]! < 0) return;
+    scores[raw[token]!] = Math.fround(logProbabilities(prints[cells[token - 1]!]!, vocabularySize)[tokens[cell]!]!);
+  });
+  return scores;
 }
 
 function promptPrints({ tokens, birthPositions, stageOf, stagePositions, mask }: NaiveProgram): number[] {
