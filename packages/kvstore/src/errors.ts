@@ -6,6 +6,7 @@ export const KVSTORE_ERROR_CODES = {
   argument_invalid: "invalid",
   lease_released: "invalid",
   pages_exhausted: "capacity",
+  budget_exceeded: "capacity",
   pool_damaged: "internal",
 } as const satisfies Record<string, ErrorKind>;
 

@@ -28,8 +28,8 @@ export class CellLease {
     this.length = length;
     this.holder = holder;
     this.writer = writer;
-    port.open();
-    for (let i = this.#firstPage; i < this.#endPage; i++) port.add(pages[i]!, holder);
+    port.opened();
+    port.hold(pages, this.#firstPage, this.#endPage, holder);
   }
 
   get released(): boolean {
@@ -53,6 +53,17 @@ export class CellLease {
   page(index: number): PageId {
     if (!(index >= 0 && index < this.pageCount)) throw new KvstoreError("argument_invalid", `page ${index} of ${this.pageCount}`, "index");
     return this.#pages[this.#firstPage + index] as PageId;
+  }
+
+  /** Writes the slots of all cells, in order, to `into` from `at` on. */
+  slots(into: Int32Array, at = 0): void {
+    const { pageSize } = this.pool;
+    let cell = 0;
+    for (let i = this.#firstPage; cell < this.length; i++) {
+      const first = cell === 0 ? this.offset : 0;
+      const end = Math.min(pageSize, first + this.length - cell);
+      for (let offset = first; offset < end; offset++) into[at + cell++] = this.#pages[i]! * pageSize + offset;
+    }
   }
 
   /** Where cell `index` of this lease lies. */
@@ -114,8 +125,8 @@ export class CellLease {
   release(): void {
     if (this.#released) return;
     this.#released = true;
-    this.#port.close();
-    for (let i = this.#firstPage; i < this.#endPage; i++) this.#port.drop(this.#pages[i]!, this.holder);
+    this.#port.closed();
+    this.#port.drop(this.#pages, this.#firstPage, this.#endPage, this.holder);
   }
 
   get #firstPage(): number {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cellOps, KvstoreError, PagePool, type CellLease, type Holder } from "../src/index.ts";
-import { Random } from "./support.ts";
+import { must, Random, same } from "./support.ts";
 
 const codeOf = (act: () => unknown) => {
   try {
@@ -81,6 +81,57 @@ describe("a pool of pages", () => {
     second.release();
   });
 
+  it("names free pages that still hold something, for zeroing at once, and then gives them out as clean", () => {
+    const pool = new PagePool({ pages: 4, pageSize: 4 });
+    const lease = pool.allocate(2, "leased");
+    const pages = [...lease.pages].toSorted();
+    lease.release();
+    expect([...pool.takeDirty()].toSorted()).toEqual(pages);
+    expect([...pool.takeDirty()]).toEqual([]);
+    pool.checkIntegrity();
+    pool.allocate(4, "leased").release();
+    expect([...pool.takeStale()]).toEqual([]);
+    expect(pool.takeDirty()).toHaveLength(4);
+  });
+
+  it("charges accounts by pages and bytes, until nobody holds the page any more", () => {
+    const pool = new PagePool({
+      pages: 10,
+      pageSize: 4,
+      pageBytes: 100,
+      budgets: { each: 3, accounts: { big: 6 } },
+      byteBudgets: { accounts: { small: 150, big: 100_000 } },
+    });
+    const lease = pool.allocate(3, "leased", "a");
+    expect(codeOf(() => pool.allocate(1, "leased", "a"))).toBe("budget_exceeded");
+    expect(codeOf(() => pool.allocate(2, "leased", "small"))).toBe("budget_exceeded");
+    const [head, tail] = lease.split(6);
+    head.release();
+    expect(pool.usage("a")).toEqual({ pages: 2, pagesMax: 3 });
+    tail.release();
+    expect([pool.usage("a").pages, pool.usage("big").pagesMax, pool.usage("small").pagesMax]).toEqual([0, 6, 1]);
+    pool.allocate(6, "leased", "big");
+    pool.checkIntegrity();
+    expect(codeOf(() => new PagePool({ pages: 1, byteBudgets: { each: 5 } }))).toBe("argument_invalid");
+    expect(codeOf(() => new PagePool({ pages: 1, budgets: { each: -1 } }))).toBe("argument_invalid");
+  });
+
+  it("wants pages back from the low mark until the high mark is reached", () => {
+    const pool = new PagePool({ pages: 10, watermarks: { low: 2, high: 5 } });
+    const leases = Array.from({ length: 9 }, () => pool.allocate(1, "cached"));
+    expect(pool.wanted).toBe(4);
+    leases.pop()!.release();
+    leases.pop()!.release();
+    expect(pool.wanted).toBe(2);
+    leases.pop()!.release();
+    leases.pop()!.release();
+    expect(pool.wanted).toBe(0);
+    leases.push(pool.allocate(3, "cached"));
+    expect([pool.free, pool.wanted]).toEqual([2, 0]);
+    expect(codeOf(() => new PagePool({ pages: 4, watermarks: { low: 2, high: 5 } }))).toBe("argument_invalid");
+    expect(codeOf(() => new PagePool({ pages: 4, watermarks: { low: 2, high: 1 } }))).toBe("argument_invalid");
+  });
+
   it("joins leases that meet between two pages, and only those", () => {
     const pool = new PagePool({ pages: 4, pageSize: 4 });
     const joined = pool.allocate(1, "leased").join(pool.allocate(2, "leased"));
@@ -109,7 +160,7 @@ describe("a pool of pages", () => {
 });
 
 describe("a pool under random work", () => {
-  const seeds = process.env["PALIMPSEST_LONG"] === "1" ? 2_000 : 40;
+  const seeds = process.env["PALIMPSEST_LONG"] === "1" ? 2_000 : 200;
 
   it(`equals a list of holders for each cell over ${seeds} seeds of 500 operations`, () => {
     let steps = 0;
@@ -131,6 +182,7 @@ interface Known {
   lease: CellLease;
   slots: number[];
   holder: Holder;
+  account: string;
 }
 
 const HOLDERS: readonly Holder[] = ["held", "leased", "cached"];
@@ -144,11 +196,19 @@ function naiveAudit(known: readonly Known[], pages: number, pageSize: number) {
   return audit;
 }
 
+const ACCOUNTS = ["a", "b"];
+const BUDGET = 8;
+
+function naiveUsage(known: readonly Known[], account: string, pageSize: number): number {
+  const mine = known.filter((one) => one.account === account);
+  return new Set(mine.flatMap((one) => one.slots.map((slot) => Math.floor(slot / pageSize)))).size;
+}
+
 function run(seed: number): number {
   const random = new Random(seed);
   const pageSize = random.pick([1, 2, 3, 5, 16]);
   const pages = 1 + random.int(20);
-  const pool = new PagePool({ pages, pageSize });
+  const pool = new PagePool({ pages, pageSize, budgets: { each: BUDGET } });
   const known: Known[] = [];
   const take = () => known.splice(random.int(known.length), 1)[0]!;
   for (let step = 0; step < 500; step++) {
@@ -156,35 +216,41 @@ function run(seed: number): number {
     if (action === 0 || known.length === 0) {
       const count = random.int(pool.free + 1);
       const holder = random.pick(HOLDERS);
-      const lease = pool.allocate(count, holder);
+      const account = random.pick(ACCOUNTS);
+      if (pool.usage(account).pages + count > BUDGET) {
+        same(codeOf(() => pool.allocate(count, holder, account)), "budget_exceeded", "beyond the budget");
+        continue;
+      }
+      const lease = pool.allocate(count, holder, account);
       const slots = slotsOf(lease);
       const taken = new Set(known.flatMap((one) => one.slots.map((slot) => Math.floor(slot / pageSize))));
-      for (const slot of slots) expect(taken.has(Math.floor(slot / pageSize))).toBe(false);
-      known.push({ lease, slots, holder });
+      must(!slots.some((slot) => taken.has(Math.floor(slot / pageSize))), () => "a page with two owners");
+      known.push({ lease, slots, holder, account });
     } else if (action === 1) {
       const one = take();
       const at = random.int(one.slots.length + 1);
       const parts = random.int(2) === 0 ? one.lease.split(at) : cellOps.split(one.lease, at);
-      parts.forEach((lease, i) => known.push({ lease, slots: i === 0 ? one.slots.slice(0, at) : one.slots.slice(at), holder: one.holder }));
+      parts.forEach((lease, i) => known.push({ ...one, lease, slots: i === 0 ? one.slots.slice(0, at) : one.slots.slice(at) }));
     } else if (action === 2) {
       const one = random.pick(known);
       const from = random.int(one.slots.length + 1);
       const to = from + random.int(one.slots.length - from + 1);
       const holder = random.pick(HOLDERS);
-      known.push({ lease: one.lease.slice(from, to, holder), slots: one.slots.slice(from, to), holder });
+      known.push({ lease: one.lease.slice(from, to, holder), slots: one.slots.slice(from, to), holder, account: one.account });
     } else if (action === 3) {
       const one = take();
       const holder = random.pick(HOLDERS);
-      known.push({ lease: one.lease.move(holder), slots: one.slots, holder });
+      known.push({ lease: one.lease.move(holder), slots: one.slots, holder, account: one.account });
     } else {
       const one = take();
       one.lease.release();
       if (random.int(2) === 0) one.lease.release();
     }
-    for (const one of known) expect(slotsOf(one.lease)).toEqual(one.slots);
+    for (const one of known) same(slotsOf(one.lease), one.slots, "slots");
     pool.checkIntegrity();
-    expect(pool.audit()).toEqual(naiveAudit(known, pages, pageSize));
-    expect(pool.leases).toBe(known.length);
+    same(pool.audit(), naiveAudit(known, pages, pageSize), "audit");
+    same(pool.leases, known.length, "leases");
+    for (const account of ACCOUNTS) same(pool.usage(account).pages, naiveUsage(known, account, pageSize), `pages of ${account}`);
   }
   return 500;
 }

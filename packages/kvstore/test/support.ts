@@ -23,3 +23,13 @@ export class Random {
     return items[this.int(items.length)]!;
   }
 }
+
+/** As `expect(one).toEqual(other)`, fast enough for a million times. */
+export function same(one: unknown, other: unknown, what: string): void {
+  const [a, b] = [JSON.stringify(one), JSON.stringify(other)];
+  if (a !== b) throw new Error(`${what}: ${a} is not ${b}`);
+}
+
+export function must(condition: boolean, message: () => string): void {
+  if (!condition) throw new Error(message());
+}
