@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use palimpsest_kernels::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, RawMatrix};
 use palimpsest_kernels::quant::TensorType;
-use palimpsest_kernels::{ActivationRow, Kernels, Level, Pool, kernels};
+use palimpsest_kernels::{ActivationRow, Arena, Kernels, Level, Pool, kernels};
 
 /// Rows and columns of a layer's matrices: q, k and v; output; gate and up; down.
 const LAYER: [(usize, usize); 4] = [(960, 576), (576, 576), (3072, 576), (576, 1536)];
@@ -21,13 +21,13 @@ fn main() {
     let tensor_type = TensorType::from_name(name).expect("a tensor type");
     let level =
         arguments.get(3).map_or(Some(Level::Avx512), |level| Level::from_name(level)).and_then(kernels).expect("a level of this machine");
-    let pool = Pool::new(threads);
+    let (pool, arena) = (Pool::new(threads), Arena::new());
     let mut seed = 1u64;
     let mut matrices: Vec<Matrix> = Vec::new();
     for _ in 0..LAYERS {
-        matrices.extend(LAYER.map(|shape| random(tensor_type, shape, &mut seed, &*level, &pool)));
+        matrices.extend(LAYER.map(|shape| random(tensor_type, shape, &mut seed, &*level, &pool, &arena)));
     }
-    let head = random(tensor_type, HEAD, &mut seed, &*level, &pool);
+    let head = random(tensor_type, HEAD, &mut seed, &*level, &pool, &arena);
     let weights: usize = matrices.iter().map(|matrix| matrix.rows * matrix.columns).sum();
     let bytes: usize = matrices.iter().chain([&head]).map(Matrix::bytes).sum();
     let x: Vec<f32> = (0..PREFILL * 1536).map(|_| (next(&mut seed) % 2000) as f32 / 1000.0 - 1.0).collect();
@@ -98,11 +98,18 @@ impl Scratch {
     }
 }
 
-fn random(tensor_type: TensorType, (rows, columns): (usize, usize), seed: &mut u64, level: &dyn Kernels, pool: &Pool) -> Matrix {
+fn random(
+    tensor_type: TensorType,
+    (rows, columns): (usize, usize),
+    seed: &mut u64,
+    level: &dyn Kernels,
+    pool: &Pool,
+    arena: &Arena,
+) -> Matrix {
     let columns = columns.next_multiple_of(tensor_type.block_size());
     let mut bytes = vec![0u8; tensor_type.bytes_of(rows * columns).expect("whole blocks")];
     bytes.fill_with(|| next(seed) as u8 & 0x3f);
-    level.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, pool).expect("memory")
+    level.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, pool, arena).expect("memory")
 }
 
 fn next(seed: &mut u64) -> u64 {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::buffer::{Buffer, Plain};
+use crate::buffer::{Arena, Buffer, Plain};
 use crate::cells::LayerCells;
 use crate::error::Result;
 use crate::pool::Pool;
@@ -195,8 +195,8 @@ pub struct Partial<'a> {
 pub trait Kernels: Send + Sync {
     fn level(&self) -> Level;
 
-    /// Packs one tensor, panels in parallel. Errors: `tensor_type_unsupported`, `cells_exceed_memory`.
-    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix>;
+    /// Packs one tensor into memory of `arena`, panels in parallel. Errors: `tensor_type_unsupported`, `cells_exceed_memory`.
+    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix>;
 
     /// One row of a packed matrix as f32: an embedding.
     fn unpack_row(&self, matrix: &Matrix, row: usize, out: &mut [f32]);

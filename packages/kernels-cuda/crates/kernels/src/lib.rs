@@ -5,6 +5,7 @@ pub mod avx512;
 pub mod buffer;
 pub mod cells;
 pub mod error;
+mod huge;
 pub mod int8;
 pub mod lanes;
 pub mod level;
@@ -16,7 +17,7 @@ pub mod rotary;
 pub mod scalar;
 pub mod small;
 
-pub use buffer::Buffer;
+pub use buffer::{Arena, Buffer};
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};
 pub use error::{Code, Error, Kind, Result};
 pub use level::{

@@ -7,7 +7,7 @@ mod multiply;
 
 use std::ops::Range;
 
-use crate::buffer::Buffer;
+use crate::buffer::Arena;
 use crate::cells::CellDtype;
 use crate::error::Result;
 use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, PANEL_ROWS, Partial, RawMatrix};
@@ -133,8 +133,8 @@ impl Kernels for Reference {
         Level::Reference
     }
 
-    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix> {
-        pack_f32(raw, pool)
+    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix> {
+        pack_f32(raw, pool, arena)
     }
 
     fn unpack_row(&self, matrix: &Matrix, row: usize, out: &mut [f32]) {
@@ -175,10 +175,10 @@ impl Kernels for Reference {
 }
 
 /// Decodes a tensor into f32 panels: `[panel][column][16 rows]`.
-pub fn pack_f32(raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix> {
+pub fn pack_f32(raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix> {
     let RawMatrix { tensor_type, rows, columns, bytes } = *raw;
     let panels = rows.div_ceil(PANEL_ROWS);
-    let codes = Buffer::of::<f32>(panels * columns * PANEL_ROWS)?;
+    let codes = arena.zeroed(panels * columns * PANEL_ROWS * size_of::<f32>())?;
     let row_bytes = bytes.len() / rows.max(1);
     let start = Shared(codes.as_pointer::<f32>());
     let failed = std::sync::Mutex::new(None);

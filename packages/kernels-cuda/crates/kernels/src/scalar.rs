@@ -4,6 +4,7 @@ mod products;
 
 use std::ops::Range;
 
+use crate::buffer::Arena;
 use crate::cells::CellDtype;
 use crate::error::Result;
 use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, RawMatrix};
@@ -21,8 +22,8 @@ impl Kernels for Scalar {
         Level::Scalar
     }
 
-    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix> {
-        panel::pack(raw, pool)
+    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix> {
+        panel::pack(raw, pool, arena)
     }
 
     fn unpack_row(&self, matrix: &Matrix, row: usize, out: &mut [f32]) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use palimpsest_kernels::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, RawMatrix};
 use palimpsest_kernels::quant::{TensorType, decode};
-use palimpsest_kernels::{Kernels, Level, Pool, levels};
+use palimpsest_kernels::{Arena, Kernels, Level, Pool, levels};
 use support::Random;
 
 struct Quantized {
@@ -73,7 +73,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 #[test]
 fn every_level_and_tile_gives_the_bits_of_the_scalar_twin() {
-    let pool = Pool::new(2);
+    let (pool, arena) = (Pool::new(2), Arena::new());
     let scalar = palimpsest_kernels::scalar::Scalar;
     let scalar: &dyn Kernels = &scalar;
     for tensor_type in TensorType::ALL.iter().copied() {
@@ -83,10 +83,10 @@ fn every_level_and_tile_gives_the_bits_of_the_scalar_twin() {
             let bytes = random_tensor(tensor_type, outputs * columns, &mut random);
             let raw = RawMatrix { tensor_type, rows: outputs, columns, bytes: &bytes };
             let x = quantized(scalar, 13, columns, &mut random);
-            let matrix = scalar.pack(&raw, &pool).expect("a good tensor");
+            let matrix = scalar.pack(&raw, &pool, &arena).expect("a good tensor");
             let expected = multiply(scalar, &matrix, &x, 0..13, 0);
             for level in levels().iter().filter(|level| level.level() != Level::Reference) {
-                let matrix = level.pack(&raw, &pool).expect("a good tensor");
+                let matrix = level.pack(&raw, &pool, &arena).expect("a good tensor");
                 for rows in [0..13, 0..1, 3..5, 4..7, 2..6, 1..12, 6..12, 12..13] {
                     let cut = random.below(matrix.panels() + 1);
                     let got = multiply(&**level, &matrix, &x, rows.clone(), cut);
@@ -101,7 +101,7 @@ fn every_level_and_tile_gives_the_bits_of_the_scalar_twin() {
 
 #[test]
 fn packing_loses_nothing() {
-    let pool = Pool::new(2);
+    let (pool, arena) = (Pool::new(2), Arena::new());
     let mut random = Random(31);
     for tensor_type in TensorType::ALL.iter().copied() {
         for (rows, blocks) in [(1, 1), (16, 2), (17, 3), (50, 5)] {
@@ -110,7 +110,7 @@ fn packing_loses_nothing() {
             let mut decoded = vec![0.0; rows * columns];
             decode(tensor_type, &bytes, &mut decoded).expect("whole blocks");
             for level in levels().iter().filter(|level| level.level() != Level::Reference) {
-                let matrix = level.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, &pool).expect("a good tensor");
+                let matrix = level.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, &pool, &arena).expect("a good tensor");
                 let mut row = vec![f32::NAN; columns];
                 for (number, decoded) in decoded.chunks_exact(columns).enumerate() {
                     level.unpack_row(&matrix, number, &mut row);
@@ -123,13 +123,14 @@ fn packing_loses_nothing() {
 
 #[test]
 fn a_packed_matrix_is_no_wider_than_its_file() {
-    let pool = Pool::new(1);
+    let (pool, arena) = (Pool::new(1), Arena::new());
     for (tensor_type, most) in
         [(TensorType::Q4_0, 1.0), (TensorType::Q4_1, 1.0), (TensorType::Q8_0, 1.0), (TensorType::Q4_K, 1.03), (TensorType::Q6_K, 1.02)]
     {
         let bytes = vec![0; tensor_type.bytes_of(64 * 1024).expect("whole blocks")];
         for level in levels().iter().filter(|level| level.level() != Level::Reference) {
-            let matrix = level.pack(&RawMatrix { tensor_type, rows: 64, columns: 1024, bytes: &bytes }, &pool).expect("a good tensor");
+            let matrix =
+                level.pack(&RawMatrix { tensor_type, rows: 64, columns: 1024, bytes: &bytes }, &pool, &arena).expect("a good tensor");
             assert!(matrix.bytes() as f64 <= most * bytes.len() as f64, "{tensor_type:?}: {} for {}", matrix.bytes(), bytes.len());
         }
     }

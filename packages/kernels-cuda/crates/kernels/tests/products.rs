@@ -5,7 +5,7 @@ mod support;
 use palimpsest_kernels::level::{BLOCK, PANEL_ROWS};
 use palimpsest_kernels::quant::{TensorType, decode, encode};
 use palimpsest_kernels::{
-    ActivationBlock, ActivationRow, Activations, Gate, Kernels, Matrix, Output, Pairs, Pool, RawMatrix, Rotary, levels,
+    ActivationBlock, ActivationRow, Activations, Arena, Gate, Kernels, Matrix, Output, Pairs, Pool, RawMatrix, Rotary, levels,
 };
 use support::Random;
 
@@ -76,7 +76,7 @@ fn every_type_multiplies_as_its_decoded_numbers_do() {
     let seed = 21;
     println!("seed {seed}");
     let mut random = Random(seed);
-    let pool = Pool::new(2);
+    let (pool, arena) = (Pool::new(2), Arena::new());
     for kernels in levels() {
         for tensor_type in TensorType::ALL.iter().copied() {
             for (rows, columns, count) in [(16, 256, 1), (40, 512, 3), (7, 768, 13), (33, 256, 30)] {
@@ -85,7 +85,7 @@ fn every_type_multiplies_as_its_decoded_numbers_do() {
                 encode(tensor_type, &weights, &mut bytes).unwrap();
                 let mut decoded = vec![0.0; rows * columns];
                 decode(tensor_type, &bytes, &mut decoded).unwrap();
-                let matrix = kernels.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, &pool).unwrap();
+                let matrix = kernels.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, &pool, &arena).unwrap();
                 let name = format!("{} {} {rows}×{columns}", kernels.level().name(), tensor_type.name());
 
                 let mut row = vec![0.0; columns];
@@ -200,10 +200,11 @@ fn rotations_compose_and_keep_length_for_both_pairings() {
 
 #[test]
 fn panels_hold_sixteen_rows() {
-    let pool = Pool::new(1);
+    let (pool, arena) = (Pool::new(1), Arena::new());
     for kernels in levels() {
-        let matrix =
-            kernels.pack(&RawMatrix { tensor_type: TensorType::F32, rows: 17, columns: 32, bytes: &[0; 17 * 32 * 4] }, &pool).unwrap();
+        let matrix = kernels
+            .pack(&RawMatrix { tensor_type: TensorType::F32, rows: 17, columns: 32, bytes: &[0; 17 * 32 * 4] }, &pool, &arena)
+            .unwrap();
         assert_eq!((matrix.panels(), PANEL_ROWS), (2, 16));
     }
 }

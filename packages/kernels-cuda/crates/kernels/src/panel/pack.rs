@@ -1,6 +1,6 @@
 //! From the rows of a file to panels.
 
-use crate::buffer::Buffer;
+use crate::buffer::Arena;
 use crate::error::{Code, Error, Result};
 use crate::level::{BLOCK, Format, Matrix, PANEL_ROWS, RawMatrix};
 use crate::panel::{Packed, Scaling, panel_bytes, with_packed};
@@ -10,7 +10,7 @@ use crate::quant::TensorType;
 /// Packs a tensor, panels in parallel.
 ///
 /// Errors: `argument_invalid` when the rows are not whole blocks or the bytes are not exactly theirs, `cells_exceed_memory`.
-pub fn pack(raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix> {
+pub fn pack(raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix> {
     let RawMatrix { tensor_type, rows, columns, bytes } = *raw;
     let row_bytes = tensor_type.bytes_of(columns);
     let Some(row_bytes) = row_bytes.filter(|row_bytes| row_bytes.checked_mul(rows) == Some(bytes.len())) else {
@@ -20,7 +20,7 @@ pub fn pack(raw: &RawMatrix<'_>, pool: &Pool) -> Result<Matrix> {
     };
     let panels = rows.div_ceil(PANEL_ROWS);
     let bytes_each = panel_bytes(tensor_type, columns);
-    let codes = Buffer::of::<u8>(panels * bytes_each)?;
+    let codes = arena.zeroed(panels * bytes_each)?;
     let start = Address(codes.as_pointer::<u8>());
     pool.run(panels, 4, &|range, _| {
         for panel in range {

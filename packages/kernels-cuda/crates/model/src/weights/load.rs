@@ -1,6 +1,6 @@
 //! From a checked file to packed weights.
 
-use palimpsest_kernels::{Gate, Kernels, Pool, RawMatrix, Result};
+use palimpsest_kernels::{Arena, Gate, Kernels, Pool, RawMatrix, Result};
 
 use super::{HeadNorms, Layer, Linear, Shape, Weights, turns};
 use crate::config::{Activation, Config};
@@ -18,7 +18,7 @@ pub fn load(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Weights> {
     let total = file.header().tensors.iter().map(|tensor| tensor.range.len()).sum::<usize>().max(1);
-    let mut loader = Loader { file, kernels, pool, progress, done: 0, total };
+    let mut loader = Loader { file, kernels, pool, arena: Arena::new(), progress, done: 0, total };
     (loader.progress)(0.0);
     let embedding = loader.linear("token_embd", false)?;
     let layers = (0..config.layers.len()).map(|layer| loader.layer(config, layer)).collect::<Result<Vec<_>>>()?;
@@ -56,6 +56,7 @@ struct Loader<'a> {
     file: &'a GgufFile,
     kernels: &'a dyn Kernels,
     pool: &'a Pool,
+    arena: Arena,
     progress: &'a mut dyn FnMut(f64),
     /// Bytes of tensors that were read.
     done: usize,
@@ -102,7 +103,7 @@ impl Loader<'_> {
         };
         let matrix = self
             .kernels
-            .pack(&raw, self.pool)
+            .pack(&raw, self.pool, &self.arena)
             .map_err(|error| palimpsest_kernels::Error { message: format!("tensor {}: {}", tensor.name, error.message), ..error })?;
         self.advance(raw.bytes.len());
         let bias = if with_bias { Some(self.vector(&format!("{name}.bias"))?) } else { None };
