@@ -18,8 +18,9 @@ export const ENGINE_ERROR_CODES = {
   tokenizer_damaged: "data",
   token_invalid: "invalid",
   template_unsupported: "unsupported",
-  template_damaged: "data",
+  template_reordered: "unsupported",
   messages_invalid: "invalid",
+  content_unsupported: "unsupported",
 } as const satisfies Record<string, ErrorKind>;
 
 export type EngineErrorCode = keyof typeof ENGINE_ERROR_CODES;

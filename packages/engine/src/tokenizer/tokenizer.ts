@@ -33,10 +33,12 @@ export interface Encoding {
    * have one start.
    */
   starts: Int32Array;
+  /** The unit after the character that holds a token's last byte; the same as its start for BOS. */
+  ends: Int32Array;
 }
 
-/** Tokens of a word: one id, or ids with the units they begin at. */
-export type WordTokens = number | { ids: readonly number[]; starts: readonly number[] };
+/** Tokens of a word: one id, or ids with the units they begin and end at. */
+export type WordTokens = number | { ids: readonly number[]; starts: readonly number[]; ends: readonly number[] };
 
 const NO_BYTES = new Uint8Array(0);
 const acceptAll: SpecialFilter = () => true;
@@ -91,21 +93,16 @@ export class Tokenizer {
 
   encodeWithOffsets(text: string, { special, bos = false }: EncodeOptions): Encoding {
     const accepts = special === true ? acceptAll : special === false ? acceptUserDefined : special;
-    const ids = new IntegerList();
-    const starts = new IntegerList();
-    if (bos && this.addBos && this.bos !== null) {
-      ids.push(this.bos);
-      starts.push(0);
-    }
+    const out = new EncodingBuilder();
+    if (bos && this.addBos && this.bos !== null) out.push(this.bos, 0, 0);
     let from = 0;
     for (const { start, end, token } of this.specialTokens.find(text, accepts)) {
-      this.#encodeText(text.slice(from, start), from, ids, starts);
-      ids.push(token.id);
-      starts.push(start);
+      this.#encodeText(text.slice(from, start), from, out);
+      out.push(token.id, start, end);
       from = end;
     }
-    this.#encodeText(text.slice(from), from, ids, starts);
-    return { ids: ids.take(), starts: starts.take() };
+    this.#encodeText(text.slice(from), from, out);
+    return out.take();
   }
 
   /** Id of the token with exactly this text in the vocabulary (byte-level for normal tokens), or null. */
@@ -149,7 +146,7 @@ export class Tokenizer {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.decodeBytes(ids, options));
   }
 
-  #encodeText(text: string, base: number, ids: IntegerList, starts: IntegerList): void {
+  #encodeText(text: string, base: number, out: EncodingBuilder): void {
     let from = 0;
     for (const end of wordEnds(text, this.#pre)) {
       const word = text.slice(from, end);
@@ -159,12 +156,11 @@ export class Tokenizer {
         this.#words.set(word, tokens);
       }
       if (typeof tokens === "number") {
-        ids.push(tokens);
-        starts.push(base + from);
+        out.push(tokens, base + from, base + end);
       } else {
-        for (let index = 0; index < tokens.ids.length; index += 1) {
-          ids.push(tokens.ids[index] as number);
-          starts.push(base + from + (tokens.starts[index] as number));
+        const { ids, starts, ends } = tokens;
+        for (let index = 0; index < ids.length; index += 1) {
+          out.push(ids[index] as number, base + from + (starts[index] as number), base + from + (ends[index] as number));
         }
       }
       from = end;
@@ -177,19 +173,22 @@ export class Tokenizer {
       const id = this.#idOf.get(byteLevelText(bytes));
       if (id !== undefined) return id;
     }
-    const merged = this.#merger.merge(bytes);
+    const { symbols, starts: symbolStarts } = this.#merger.merge(bytes);
+    const isAscii = bytes.length === word.length;
+    const units = isAscii ? null : unitsOfBytes(word, bytes.length);
     const ids: number[] = [];
     const starts: number[] = [];
-    for (let index = 0; index < merged.symbols.length; index += 1) {
-      const symbol = merged.symbols[index] as number;
-      const parts = symbol < this.size ? [symbol] : this.#partsOf(symbol);
-      for (const id of parts) {
+    const ends: number[] = [];
+    for (const [index, symbol] of symbols.entries()) {
+      const first = symbolStarts[index] as number;
+      const last = (symbolStarts[index + 1] ?? bytes.length) - 1;
+      for (const id of symbol < this.size ? [symbol] : this.#partsOf(symbol)) {
         ids.push(id);
-        starts.push(merged.starts[index] as number);
+        starts.push(units === null ? first : (units.start[first] as number));
+        ends.push(units === null ? last + 1 : (units.end[last] as number));
       }
     }
-    if (ids.length === 1) return ids[0] as number;
-    return { ids, starts: bytes.length === word.length ? starts : unitsOfBytes(word, starts) };
+    return ids.length === 1 && starts[0] === 0 && ends[0] === word.length ? (ids[0] as number) : { ids, starts, ends };
   }
 
   /** Tokens of a symbol that the vocabulary lacks: those of its single characters, where there are such tokens. */
@@ -209,35 +208,48 @@ function bytesOfByteToken(text: string): Uint8Array {
   return digits === undefined ? bytesOfByteLevelText(text) : Uint8Array.of(Number.parseInt(digits, 16));
 }
 
-/** For each (rising) byte of a word's UTF-8 the unit at which its character begins. */
-function unitsOfBytes(word: string, bytes: readonly number[]): number[] {
-  const units: number[] = [];
+/** For each byte of a word's UTF-8 the units at which its character begins and ends. */
+function unitsOfBytes(word: string, bytes: number): { start: Int32Array; end: Int32Array } {
+  const start = new Int32Array(bytes);
+  const end = new Int32Array(bytes);
   let unit = 0;
   let byte = 0;
   for (const character of word) {
-    byte += Buffer.byteLength(character);
-    while (units.length < bytes.length && (bytes[units.length] as number) < byte) units.push(unit);
+    const next = byte + Buffer.byteLength(character);
+    start.fill(unit, byte, next);
     unit += character.length;
+    end.fill(unit, byte, next);
+    byte = next;
   }
-  return units;
+  return { start, end };
 }
 
-/** Integers of which nobody knows yet how many there will be. */
-class IntegerList {
-  #values = new Int32Array(64);
+/** Tokens of which nobody knows yet how many there will be. */
+class EncodingBuilder {
+  /** Id, start and end of each token in a row. */
+  #values = new Int32Array(192);
   #length = 0;
 
-  push(value: number): void {
+  push(id: number, start: number, end: number): void {
     if (this.#length === this.#values.length) {
       const wider = new Int32Array(this.#length * 2);
       wider.set(this.#values);
       this.#values = wider;
     }
-    this.#values[this.#length] = value;
-    this.#length += 1;
+    this.#values[this.#length] = id;
+    this.#values[this.#length + 1] = start;
+    this.#values[this.#length + 2] = end;
+    this.#length += 3;
   }
 
-  take(): Int32Array {
-    return this.#values.slice(0, this.#length);
+  take(): Encoding {
+    const count = this.#length / 3;
+    const encoding = { ids: new Int32Array(count), starts: new Int32Array(count), ends: new Int32Array(count) };
+    for (let index = 0; index < count; index += 1) {
+      encoding.ids[index] = this.#values[3 * index] as number;
+      encoding.starts[index] = this.#values[3 * index + 1] as number;
+      encoding.ends[index] = this.#values[3 * index + 2] as number;
+    }
+    return encoding;
   }
 }

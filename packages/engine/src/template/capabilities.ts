@@ -1,0 +1,94 @@
+import { EngineError } from "../errors.ts";
+import type { ChatMessage } from "./chat-messages.ts";
+import { mentionsName, mentionsVariable } from "./jinja.ts";
+import { type RenderContext, renderPieces } from "./render.ts";
+import { textOf } from "./traced-text.ts";
+
+/** What a chat template can do, found out when the model is loaded. */
+export interface TemplateCapabilities {
+  /** Shows tools to the model. */
+  tools: boolean;
+  /** Renders the calls of earlier turns. */
+  toolCalls: boolean;
+  /** Renders `reasoning_content`. */
+  reasoning: boolean;
+  /** Accepts a system message. */
+  system: boolean;
+  /**
+   * A prompt and its answer stay a prefix of the next turn's prompt. Where this is false, every turn computes a part of the history
+   * again, or drops it by a directive; `warnings` says which part of a chat is concerned.
+   */
+  prefixStable: boolean;
+  /** Writes the date or time: prompts differ from day to day. */
+  readsClock: boolean;
+  /** Sentences for people about what of the above will surprise them. */
+  warnings: readonly string[];
+}
+
+const USER: ChatMessage = { role: "user", content: "Probe one" };
+const ANSWER: ChatMessage = { role: "assistant", content: "Probe two" };
+const AGAIN: ChatMessage = { role: "user", content: "Probe three" };
+const SYSTEM: ChatMessage = { role: "system", content: "Probe zero" };
+const THOUGHT: ChatMessage = { ...ANSWER, reasoning_content: "Probe thought" };
+const CALL: ChatMessage = {
+  role: "assistant",
+  content: "",
+  tool_calls: [{ id: "call12345", type: "function", function: { name: "probe", arguments: { probe: 1 } } }],
+};
+const RESULT: ChatMessage = { role: "tool", tool_call_id: "call12345", name: "probe", content: "Probe result" };
+
+/** @throws EngineError `template_unsupported` where not even a user's message can be rendered */
+export function probeTemplate(base: RenderContext): { capabilities: TemplateCapabilities; context: RenderContext } {
+  const { program } = base;
+  const shows = (context: RenderContext, message: ChatMessage) => render(context, [message])?.toLowerCase().includes("probe one") ?? false;
+  const typed = { ...base, typedContent: true };
+  const context = !shows(base, USER) && shows(typed, USER) ? typed : base;
+  if (!shows(context, USER)) throw new EngineError("template_unsupported", unusable(context));
+
+  const tools = mentionsVariable(program, "tools");
+  const toolCalls = render(context, [USER, CALL, RESULT, AGAIN])?.includes("probe") ?? false;
+  const reasoning = mentionsName(program, "reasoning_content");
+  const readsClock = ["strftime_now", "date_string", "datetime"].some((name) => mentionsVariable(program, name));
+  const unstable = [
+    isExtended(context, [USER], ANSWER, AGAIN) ? null : "a plain answer",
+    !toolCalls || isExtended(context, [USER], CALL, RESULT) ? null : "a tool call",
+    !toolCalls || isExtended(context, [USER, CALL], RESULT, ANSWER) ? null : "a tool result",
+    !reasoning || isExtended(context, [USER], THOUGHT, AGAIN) ? null : "an answer with reasoning",
+  ].filter((reason) => reason !== null);
+  const warnings: string[] = [];
+  if (unstable.length > 0) {
+    warnings.push(`the chat template renders ${unstable.join(", ")} differently once the chat goes on, so the next turn shares a shorter prefix`);
+  }
+  if (readsClock) warnings.push("the chat template writes the date or time, so prompts change with it");
+  const system = render(context, [SYSTEM, USER])?.toLowerCase().includes("probe zero") ?? false;
+  return { context, capabilities: { tools, toolCalls, reasoning, system, prefixStable: unstable.length === 0, readsClock, warnings } };
+}
+
+/** Whether the prompt before an answer, and the chat up to the answer, are both where the next turn's prompt begins. */
+function isExtended(context: RenderContext, history: ChatMessage[], answer: ChatMessage, next: ChatMessage): boolean {
+  const prompt = render(context, history, true);
+  const answered = render(context, [...history, answer]);
+  const continued = render(context, [...history, answer, next]);
+  // A template that refuses one of the probes says nothing about the chats that it accepts.
+  if (prompt === null || answered === null || continued === null) return true;
+  const promptHolds = answer.role !== "assistant" || continued.startsWith(prompt);
+  return promptHolds && continued.startsWith(answered);
+}
+
+function render(context: RenderContext, messages: ChatMessage[], addGenerationPrompt = false): string | null {
+  try {
+    return textOf(renderPieces(context, { messages, addGenerationPrompt }));
+  } catch (error) {
+    if (error instanceof EngineError) return null;
+    throw error;
+  }
+}
+
+function unusable(context: RenderContext): string {
+  try {
+    renderPieces(context, { messages: [USER], addGenerationPrompt: false });
+    return "the model's chat template does not render a user's message";
+  } catch (error) {
+    return `the model's chat template cannot be used: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
