@@ -1,7 +1,150 @@
-import type { Edited } from "./edit.ts";
-import type { Lowered } from "./operations.ts";
-import type { EraseSet, Log } from "./types.ts";
+import { editLog, type Task, taskOf } from "./edit.ts";
+import { DirectiveError } from "./errors.ts";
+import { compareTargets } from "./groups.ts";
+import { LIMITS } from "./limits.ts";
+import type { EditOperation, HideOperation } from "./operations.ts";
+import type { EraseChoice, EraseSet, Log, Range } from "./types.ts";
 
-export function eraseSets(_log: Log, _lowered: readonly Lowered[], _edited: Edited): EraseSet[] {
-  return [];
+type Forget = Task<EditOperation>;
+
+/** Forgets whose targets touch the same tokens: one applied or not changes what is left of the others. */
+interface Cluster {
+  start: number;
+  end: number;
+  forgets: Forget[];
+}
+
+/**
+ * What each forget of a log must erase: the histories whose raw tokens begin with the log's up to the target's end, where each other
+ * forget of the log may have been applied or not. Forgets that do not touch one another are independent, so the set is a path of
+ * choices and not a list of all combinations.
+ */
+export function eraseSets(log: Log, tasks: readonly Task[], param: (task: Task) => string): EraseSet[] {
+  const forgets = tasks.filter((task): task is Forget => task.operation.kind === "edit");
+  const clusters = clustersOf(forgets, param);
+  return forgets.filter(({ operation }) => operation.target[1] > operation.target[0]).map((forget) => eraseSetOf(log, clusters, forget));
+}
+
+function clustersOf(forgets: readonly Forget[], param: (task: Task) => string): Cluster[] {
+  const clusters: Cluster[] = [];
+  let reach = -1;
+  for (const forget of forgets.toSorted((a, b) => compareTargets(a.operation.target, b.operation.target))) {
+    const [start, end] = forget.operation.target;
+    const last = clusters[clusters.length - 1];
+    if (last && start < reach) {
+      last.end = Math.max(last.end, end);
+      last.forgets.push(forget);
+      if (last.forgets.length > LIMITS.meetingForgets) {
+        throw new DirectiveError("directive_limit", `At most ${LIMITS.meetingForgets} forgets may touch the same tokens; join some of them.`, param(forget));
+      }
+    } else clusters.push({ start, end, forgets: [forget] });
+    // An insertion touches what begins at its place.
+    reach = Math.max(reach, end, start + 1);
+  }
+  return clusters;
+}
+
+function eraseSetOf(log: Log, clusters: readonly Cluster[], forget: Forget): EraseSet {
+  const path: EraseChoice[][] = [];
+  let done = 0;
+  for (const cluster of clusters) {
+    if (cluster.start > done) path.push([{ tokens: log.tokens.slice(done, cluster.start), from: 0 }]);
+    done = cluster.end;
+    const last = cluster.forgets.includes(forget);
+    const others = cluster.forgets.filter((other) => other !== forget);
+    path.push(distinct(subsets(others).flatMap((applied) => choiceOf(log, cluster, applied, last ? forget : null))));
+    if (last) break;
+  }
+  return { directive: forget.index, path };
+}
+
+/** The cluster's text with some of its forgets applied: up to the end of `target`'s tokens, or all of it. None where nothing of them is left. */
+function choiceOf(log: Log, cluster: Cluster, applied: readonly Forget[], target: Forget | null): EraseChoice[] {
+  const { start, end } = cluster;
+  const within = ([from, to]: Range): Range => [from - start, to - start];
+  const part: Log = { tokens: log.tokens.subarray(start, end), header: end - start, contextLength: end - start };
+  const tasks: Task[] = applied.map(({ index, operation }) => taskOf(index, { ...operation, at: operation.at - start, target: within(operation.target) }));
+  if (target) tasks.push(taskOf(-1, { kind: "hide", at: target.operation.at - start, ranges: [within(target.operation.target)] }));
+  const edited = editLog(part, tasks);
+  if (!target) return [{ tokens: edited.tokens, from: 0 }];
+  const left = edited.tasks.find(({ index }) => index === -1)?.operation as HideOperation | undefined;
+  if (!left) return [];
+  return [{ tokens: edited.tokens.slice(0, left.ranges[left.ranges.length - 1]![1]), from: left.ranges[0]![0] }];
+}
+
+function subsets<T>(items: readonly T[]): T[][] {
+  return items.reduce<T[][]>((all, item) => all.concat(all.map((some) => some.concat([item]))), [[]]);
+}
+
+function distinct(choices: readonly EraseChoice[]): EraseChoice[] {
+  const known = new Map(choices.map((choice) => [`${choice.from}:${choice.tokens.join()}`, choice]));
+  return [...known.values()];
+}
+
+/** How far a history has been followed through an erase set. */
+export interface EraseWalk {
+  /** First cell that must go; −1 while the history does not have the target's text. Once found, all cells behind it go too. */
+  readonly found: number;
+  readonly threads: readonly Thread[];
+}
+
+interface Thread {
+  step: number;
+  choice: number;
+  offset: number;
+  /** Cell at which the target's tokens began; −1 before. */
+  since: number;
+}
+
+/**
+ * Begins to follow a history from the root of a tree. Feed `advanceErase` every cell of the log in order (cells that events inserted
+ * are left out: the key of the event tells how many there are); branches of the tree go on from the same state.
+ */
+export function startErase(set: EraseSet): EraseWalk {
+  return { found: -1, threads: entered(set, 0) };
+}
+
+/** The walk after one more cell. Without threads and nothing found, the history is not in the set. */
+export function advanceErase(set: EraseSet, walk: EraseWalk, token: number, cell: number): EraseWalk {
+  if (walk.found >= 0) return walk;
+  const threads: Thread[] = [];
+  for (const { step, choice, offset, since } of walk.threads) {
+    const { tokens, from } = set.path[step]![choice]!;
+    if (tokens[offset] !== token) continue;
+    const last = step === set.path.length - 1;
+    const begun = last && offset === from ? cell : since;
+    if (offset + 1 < tokens.length) threads.push({ step, choice, offset: offset + 1, since: begun });
+    else if (last) return { found: begun, threads: [] };
+    else threads.push(...entered(set, step + 1));
+  }
+  return { found: -1, threads };
+}
+
+/**
+ * The texts of a set one by one: raw tokens up to the target's end, and how many stand before it. Their number doubles with each
+ * other forget before the target; a tree that can follow `advanceErase` needs none of them.
+ */
+export function* eraseTexts({ path }: EraseSet): Generator<EraseChoice> {
+  const chosen = path.map(() => 0);
+  for (let step = 0; step >= 0; ) {
+    yield joined(path, chosen);
+    for (step = path.length - 1; step >= 0 && ++chosen[step]! === path[step]!.length; step--) chosen[step] = 0;
+  }
+}
+
+function joined(path: EraseSet["path"], chosen: readonly number[]): EraseChoice {
+  const parts = path.map((choices, step) => choices[chosen[step]!]!);
+  const tokens = new Int32Array(parts.reduce((sum, part) => sum + part.tokens.length, 0));
+  let length = 0;
+  for (const part of parts) {
+    tokens.set(part.tokens, length);
+    length += part.tokens.length;
+  }
+  const last = parts[parts.length - 1]!;
+  return { tokens, from: length - last.tokens.length + last.from };
+}
+
+/** Threads at the beginning of a step; an empty text leads on to the next. */
+function entered(set: EraseSet, step: number): Thread[] {
+  return (set.path[step] ?? []).flatMap(({ tokens }, choice) => (tokens.length > 0 ? [{ step, choice, offset: 0, since: -1 }] : entered(set, step + 1)));
 }

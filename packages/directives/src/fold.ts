@@ -25,16 +25,18 @@ export interface FoldOptions {
  */
 export function fold(log: Log, directives: readonly Directive[], options: FoldOptions = {}): Fold {
   const lowered = lowerAll(options.registry ?? standardRegistry, log, directives);
-  const edited = editLog(log, tasksOfAll(lowered));
+  const tasks = tasksOfAll(lowered);
+  const edited = editLog(log, tasks);
   refuseEmptyLog(log, directives, edited);
   const groups = groupByBoundary(edited.tasks, rankOf(directives, lowered));
   const keepTailGap = options.compat === "akv";
   const param = (task: Task, field?: string) => paramOf(directives[task.index]!, task.index, field);
+  const erase = eraseSets(log, tasks, (task) => param(task, "target"));
   const folding = new Folding({ tokens: edited.tokens, contextLength: log.contextLength, keepTailGap, param });
   const known = commonCheckpoints(options.previous, { tokens: edited.tokens, contextLength: log.contextLength, keepTailGap }, groups);
   for (const checkpoint of known) folding.resume(checkpoint);
   const checkpoints = [...known, ...groups.slice(known.length).map((group) => folding.apply(group))];
-  return new TracedFold(folding, edited, { log, directives, lowered, groups, checkpoints, keepTailGap });
+  return new TracedFold(folding, edited, { log, directives, lowered, checkpoints, erase, keepTailGap });
 }
 
 function tasksOfAll(lowered: readonly Lowered[]): Task[] {
@@ -63,8 +65,8 @@ interface Trace {
   log: Log;
   directives: readonly Directive[];
   lowered: readonly Lowered[];
-  groups: readonly Group[];
   checkpoints: readonly Checkpoint[];
+  erase: readonly EraseSet[];
   keepTailGap: boolean;
 }
 
@@ -114,7 +116,7 @@ class TracedFold implements Fold {
     this.forgotten = edited.forgotten;
     this.origins = edited.origins;
     this.retention = trace.checkpoints.flatMap(retentionOf);
-    this.erase = eraseSets(trace.log, trace.lowered, edited);
+    this.erase = trace.erase;
     this.#ground = { tokens: edited.tokens, contextLength: trace.log.contextLength, keepTailGap: trace.keepTailGap };
     this.#checkpoints = trace.checkpoints;
   }

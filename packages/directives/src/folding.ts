@@ -217,7 +217,7 @@ class BoundaryFolding {
     const { target, refresh: most } = tasks[i]!.operation;
     const [start, end] = target;
     let first = findPlace(this.cells.segments, end);
-    if (start === end) {
+    if (start === end && counts[i]!.inserted! > 0) {
       // Its own replacement, and those put in front of it at this place, stand before what follows.
       let own = 0;
       for (let j = i; j < tasks.length; j++) if (tasks[j]!.operation.target[0] === start) own += counts[j]!.inserted!;

@@ -1,5 +1,6 @@
 export { AKV_FIELDS, readAkv, type AkvOptions } from "./dialects/akv.ts";
 export { DIRECTIVE_ERROR_CODES, DirectiveError, type DirectiveErrorCode, type ErrorKind } from "./errors.ts";
+export { advanceErase, eraseTexts, startErase, type EraseWalk } from "./erase.ts";
 export { bornCellsOf } from "./event.ts";
 export { fold, type FoldOptions } from "./fold.ts";
 export { boundarySchema, partSchema, replacementSchema, targetSchema } from "./grammar.ts";

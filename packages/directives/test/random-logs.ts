@@ -91,6 +91,11 @@ export function randomDirectives(random: Random, log: Log, mix: Mix, most = 8): 
   });
 }
 
+/** Drops and repositions only. */
+export function randomDrops(random: Random, log: Log, most = 8): Directive[] {
+  return randomDirectives(random, log, { reposition: 0.35 }, most);
+}
+
 function randomDirective(random: Random, log: Log, mix: Mix): Directive {
   const at = randomBoundary(random, log);
   const before = boundaryToken(log, at);
