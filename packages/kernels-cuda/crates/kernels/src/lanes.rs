@@ -12,6 +12,120 @@ pub fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Sixteen numbers in the registers of one instruction set.
+///
+/// Methods are always inlined, so that they become instructions of the function they stand in. That function must be compiled for the
+/// instruction set: `Avx2` and `Avx512` are named only inside such functions.
+pub trait Wide: Copy {
+    /// Whether `multiply_add` rounds once.
+    const FUSED: bool;
+
+    fn splat(number: f32) -> Self;
+    fn load(numbers: &Lanes) -> Self;
+    fn store(self) -> Lanes;
+    /// self · b + c
+    fn multiply_add(self, b: Self, c: Self) -> Self;
+}
+
+/// Sixteen numbers in plain Rust.
+#[derive(Clone, Copy)]
+pub struct Plain16(Lanes);
+
+impl Wide for Plain16 {
+    /// Where every processor of the target has the instruction, plain code may ask for it.
+    const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+
+    #[inline(always)]
+    fn splat(number: f32) -> Self {
+        Self([number; LANES])
+    }
+    #[inline(always)]
+    fn load(numbers: &Lanes) -> Self {
+        Self(*numbers)
+    }
+    #[inline(always)]
+    fn store(self) -> Lanes {
+        self.0
+    }
+    #[inline(always)]
+    fn multiply_add(self, b: Self, c: Self) -> Self {
+        Self(std::array::from_fn(|lane| multiply_add::<{ <Plain16 as Wide>::FUSED }>(self.0[lane], b.0[lane], c.0[lane])))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub mod x86 {
+    //! The same in AVX registers.
+
+    use std::arch::x86_64::*;
+
+    use super::{Lanes, Wide};
+
+    #[derive(Clone, Copy)]
+    pub struct Avx2(__m256, __m256);
+
+    // SAFETY of the blocks below: the instructions exist where the type is named (see `Wide`), and `Lanes` holds what is loaded.
+    impl Wide for Avx2 {
+        const FUSED: bool = true;
+
+        #[inline(always)]
+        fn splat(number: f32) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm256_set1_ps(number), _mm256_set1_ps(number)) }
+        }
+        #[inline(always)]
+        fn load(numbers: &Lanes) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm256_loadu_ps(numbers.as_ptr()), _mm256_loadu_ps(numbers.as_ptr().add(8))) }
+        }
+        #[inline(always)]
+        fn store(self) -> Lanes {
+            let mut numbers = [0.0; 16];
+            // SAFETY: see the note above.
+            unsafe {
+                _mm256_storeu_ps(numbers.as_mut_ptr(), self.0);
+                _mm256_storeu_ps(numbers.as_mut_ptr().add(8), self.1);
+            }
+            numbers
+        }
+        #[inline(always)]
+        fn multiply_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm256_fmadd_ps(self.0, b.0, c.0), _mm256_fmadd_ps(self.1, b.1, c.1)) }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct Avx512(__m512);
+
+    impl Wide for Avx512 {
+        const FUSED: bool = true;
+
+        #[inline(always)]
+        fn splat(number: f32) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm512_set1_ps(number)) }
+        }
+        #[inline(always)]
+        fn load(numbers: &Lanes) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm512_loadu_ps(numbers.as_ptr())) }
+        }
+        #[inline(always)]
+        fn store(self) -> Lanes {
+            let mut numbers = [0.0; 16];
+            // SAFETY: see the note above.
+            unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), self.0) };
+            numbers
+        }
+        #[inline(always)]
+        fn multiply_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see the note above.
+            unsafe { Self(_mm512_fmadd_ps(self.0, b.0, c.0)) }
+        }
+    }
+}
+
 /// The sum of the lanes, by halves: (0 + 8), (1 + 9), … then of 8, 4, 2.
 #[inline(always)]
 pub fn sum(mut lanes: Lanes) -> f32 {

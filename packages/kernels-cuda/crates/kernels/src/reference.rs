@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::buffer::Arena;
 use crate::cells::CellDtype;
 use crate::error::Result;
+use crate::lanes;
 use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, PANEL_ROWS, Partial, RawMatrix};
 use crate::pool::Pool;
 use crate::quant;
@@ -45,9 +46,10 @@ impl Width {
 /// The processor multiplies and adds with one rounding in every build of this target, so plain code may ask for it.
 pub(crate) const ALWAYS_FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
-/// Defines a function three times and `self.name(…)` to choose.
+/// Defines a function once for each width and a method that calls the right one. In the body, `W` are the registers of the width, and
+/// `FUSED` says whether they multiply and add with one rounding.
 macro_rules! versions {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? { $plain:expr; $fused:expr })*) => {
+    ($($(#[$note:meta])* $([$unsafe:tt])? fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
         $(
             mod $name {
                 #[allow(unused_imports, reason = "not every body needs all names")]
@@ -55,33 +57,54 @@ macro_rules! versions {
 
                 #[cfg(target_arch = "x86_64")]
                 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx2,fma")]
-                pub fn avx512($($argument: $type),*) $(-> $result)? { $fused }
+                #[allow(dead_code, reason = "not every body needs both names")]
+                pub $($unsafe)? fn avx512($($argument: $type),*) {
+                    type W = lanes::x86::Avx512;
+                    const FUSED: bool = true;
+                    $body
+                }
 
                 #[cfg(target_arch = "x86_64")]
                 #[target_feature(enable = "avx2,fma")]
-                pub fn avx2($($argument: $type),*) $(-> $result)? { $fused }
+                #[allow(dead_code, reason = "not every body needs both names")]
+                pub $($unsafe)? fn avx2($($argument: $type),*) {
+                    type W = lanes::x86::Avx2;
+                    const FUSED: bool = true;
+                    $body
+                }
 
-                pub fn plain($($argument: $type),*) $(-> $result)? { $plain }
+                #[allow(dead_code, reason = "not every body needs both names")]
+                pub $($unsafe)? fn plain($($argument: $type),*) {
+                    type W = lanes::Plain16;
+                    const FUSED: bool = ALWAYS_FUSED;
+                    $body
+                }
             }
         )*
 
         impl Reference {
             $(
-                fn $name(&self, $($argument: $type),*) $(-> $result)? {
-                    match self.width {
-                        Width::Plain => $name::plain($($argument),*),
-                        #[cfg(target_arch = "x86_64")]
-                        // SAFETY: `detect` found the features.
-                        Width::Avx2 => unsafe { $name::avx2($($argument),*) },
-                        #[cfg(target_arch = "x86_64")]
-                        // SAFETY: `detect` found the features.
-                        Width::Avx512 => unsafe { $name::avx512($($argument),*) },
+                $(#[$note])*
+                $($unsafe)? fn $name(&self, $($argument: $type),*) {
+                    // SAFETY: `detect` found the features; other promises are the caller's.
+                    #[allow(unused_unsafe, reason = "the plain version of a safe function asks nothing")]
+                    unsafe {
+                        match self.width {
+                            Width::Plain => $name::plain($($argument),*),
+                            #[cfg(target_arch = "x86_64")]
+                            Width::Avx2 => $name::avx2($($argument),*),
+                            #[cfg(target_arch = "x86_64")]
+                            Width::Avx512 => $name::avx512($($argument),*),
+                        }
                     }
                 }
             )*
         }
     };
 }
+
+/// Rows of activations that share a load of the weights: sixteen sums each, in as many registers as AVX2 has to spare.
+const ROWS_TOGETHER: usize = 6;
 
 pub struct Reference {
     width: Width,
@@ -101,30 +124,25 @@ impl Default for Reference {
 
 versions! {
     fn normalize_row(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
-        small::normalize::<ALWAYS_FUSED>(x, weight, epsilon, out);
-        small::normalize::<true>(x, weight, epsilon, out)
+        small::normalize::<FUSED>(x, weight, epsilon, out)
     }
     fn gate_row(kind: Gate, g: &[f32], u: &[f32], out: &mut [f32]) {
-        small::gate::<ALWAYS_FUSED>(kind, g, u, out);
-        small::gate::<true>(kind, g, u, out)
+        small::gate::<FUSED>(kind, g, u, out)
     }
     fn rotate_head(pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {
-        small::rotate(pairs, cosines, sines, scale, x, out);
         small::rotate(pairs, cosines, sines, scale, x, out)
     }
-    fn multiply_panels(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
-        // SAFETY: the promise of `Kernels::multiply`, the only caller.
-        unsafe { multiply::multiply::<ALWAYS_FUSED, 4>(matrix, panels, x, out) };
-        // SAFETY: as above.
-        unsafe { multiply::multiply::<true, 8>(matrix, panels, x, out) }
+    /// # Safety
+    /// As `Kernels::multiply`.
+    [unsafe] fn multiply_panels(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { multiply::multiply::<W, ROWS_TOGETHER>(matrix, panels, x, out) }
     }
     fn attend_f32(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend::<ALWAYS_FUSED, f32>(block, out);
-        attend::attend::<true, f32>(block, out)
+        attend::attend_wide::<FUSED, W, f32>(block, out)
     }
     fn attend_f16(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend::<ALWAYS_FUSED, half::f16>(block, out);
-        attend::attend::<true, half::f16>(block, out)
+        attend::attend_wide::<FUSED, W, half::f16>(block, out)
     }
 }
 
@@ -146,7 +164,9 @@ impl Kernels for Reference {
     }
 
     fn quantize(&self, x: &[f32], out: &mut ActivationRow<'_>) {
-        out.values.copy_from_slice(x);
+        if !out.values.is_empty() {
+            out.values.copy_from_slice(x);
+        }
     }
 
     fn normalize(&self, x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
@@ -159,7 +179,8 @@ impl Kernels for Reference {
 
     unsafe fn multiply(&self, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
         assert!(matrix.format == Format::F32 && x.columns == matrix.columns && panels.end <= matrix.panels());
-        self.multiply_panels(matrix, panels, x, out);
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply_panels(matrix, panels, x, out) };
     }
 
     fn rotate(&self, pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {

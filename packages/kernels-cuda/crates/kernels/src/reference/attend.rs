@@ -3,7 +3,7 @@
 //! A score is summed over the dimensions in order; the softmax weights of a query in 16 lanes by rank; its output over the ranks in
 //! order. Nothing of that depends on where a cell lies, on how the view is cut into pieces, or on the other queries of the tile.
 
-use crate::lanes::{LANES, Lanes, Readable, exp, multiply_add, sum};
+use crate::lanes::{LANES, Lanes, Plain16, Readable, Wide, exp, multiply_add, sum};
 use crate::level::{AttendBlock, Partial, Piece, RANK_BLOCK};
 
 /// Scores of one query; room for one vector past the block.
@@ -13,12 +13,19 @@ const TOGETHER: usize = 4;
 /// Dimensions of a value that are summed at once.
 const WIDTH: usize = 32;
 
+/// In plain Rust.
 #[inline(always)]
 pub fn attend<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+    attend_wide::<FUSED, Plain16, T>(block, out);
+}
+
+/// In the registers of `W`. `FUSED` is whether they multiply and add with one rounding.
+#[inline(always)]
+pub fn attend_wide<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
     let queries = block.limits.len();
     let size = block.cells.shape().value_size;
     assert!(queries * ROW <= out.scratch.len() && queries * size <= out.sums.len());
-    scores::<FUSED, T>(block, out.scratch);
+    scores::<FUSED, W, T>(block, out.scratch);
     for query in 0..queries {
         let limit = block.limits[query] as usize;
         let (maximum, weight) = soften::<FUSED>(&mut out.scratch[query * ROW..][..ROW], limit, block.soft_cap);
@@ -32,11 +39,11 @@ pub fn attend<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, out: &mut
         let limits = &block.limits[query..query + together];
         let shared = *limits.iter().min().expect("a query") as usize;
         if together == TOGETHER {
-            values::<FUSED, T, TOGETHER>(block, query, 0..shared, out);
+            values::<FUSED, W, T, TOGETHER>(block, query, 0..shared, out);
         }
         for (i, limit) in limits.iter().enumerate() {
             let first = if together == TOGETHER { shared } else { 0 };
-            values::<FUSED, T, 1>(block, query + i, first..*limit as usize, out);
+            values::<FUSED, W, T, 1>(block, query + i, first..*limit as usize, out);
         }
         query += together;
     }
@@ -44,7 +51,7 @@ pub fn attend<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, out: &mut
 
 /// scratch[query][rank] = query · key for every rank of the block.
 #[inline(always)]
-fn scores<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, scratch: &mut [f32]) {
+fn scores<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, scratch: &mut [f32]) {
     let (queries, size) = (block.limits.len(), block.cells.shape().key_size);
     let highest = *block.limits.iter().max().unwrap_or(&0) as usize;
     let mut rank = 0;
@@ -58,12 +65,12 @@ fn scores<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, scratch: &mut
             let mut query = 0;
             while query + TOGETHER <= queries {
                 let rows = &rotated[query * size..];
-                chunk::<FUSED, T, TOGETHER>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                chunk::<FUSED, W, T, TOGETHER>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
                 query += TOGETHER;
             }
             while query < queries {
                 let rows = &rotated[query * size..];
-                chunk::<FUSED, T, 1>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                chunk::<FUSED, W, T, 1>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
                 query += 1;
             }
         }
@@ -73,7 +80,7 @@ fn scores<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, scratch: &mut
 
 /// Scores of up to 16 cells of a piece against `QUERIES` queries; `out[query · ROW + cell]`.
 #[inline(always)]
-fn chunk<const FUSED: bool, T: Readable, const QUERIES: usize>(
+fn chunk<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
     block: &AttendBlock<'_>,
     piece: &Piece,
     offset: usize,
@@ -88,7 +95,7 @@ fn chunk<const FUSED: bool, T: Readable, const QUERIES: usize>(
     // SAFETY: keys of a head in a page are `size · page_size` numbers, and no thread writes cells while a layer attends.
     let keys = unsafe { std::slice::from_raw_parts(block.cells.keys::<T>(piece.page as usize, block.kv_head), size * page_size) };
     let rows: [&[f32]; QUERIES] = std::array::from_fn(|query| &queries[query * size..][..size]);
-    let mut sums: [Lanes; QUERIES] = [[0.0; LANES]; QUERIES];
+    let mut sums = [W::splat(0.0); QUERIES];
     for dimension in 0..size {
         let mut key: Lanes = [0.0; LANES];
         let slots = &keys[dimension * page_size + first..][..width];
@@ -101,15 +108,13 @@ fn chunk<const FUSED: bool, T: Readable, const QUERIES: usize>(
                 *key = slot.read();
             }
         }
+        let key = W::load(&key);
         for query in 0..QUERIES {
-            let number = rows[query][dimension];
-            for lane in 0..LANES {
-                sums[query][lane] = multiply_add::<FUSED>(key[lane], number, sums[query][lane]);
-            }
+            sums[query] = key.multiply_add(W::splat(rows[query][dimension]), sums[query]);
         }
     }
     for (query, sums) in sums.iter().enumerate() {
-        out[query * ROW..][..width].copy_from_slice(&sums[..width]);
+        out[query * ROW..][..width].copy_from_slice(&sums.store()[..width]);
     }
 }
 
@@ -152,7 +157,7 @@ fn tanh<const FUSED: bool>(x: f32) -> f32 {
 
 /// sums[query] += Σ weight · value over `ranks`, in rank order, for `QUERIES` queries from `query` on.
 #[inline(always)]
-fn values<const FUSED: bool, T: Readable, const QUERIES: usize>(
+fn values<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
     block: &AttendBlock<'_>,
     query: usize,
     ranks: std::ops::Range<usize>,
@@ -164,54 +169,94 @@ fn values<const FUSED: bool, T: Readable, const QUERIES: usize>(
     }
     let mut dimension = 0;
     while dimension + WIDTH <= size {
-        columns::<FUSED, T, QUERIES, WIDTH>(block, query, ranks.clone(), dimension, out);
+        columns::<W, T, QUERIES, { WIDTH / LANES }>(block, query, ranks.clone(), dimension, out);
         dimension += WIDTH;
     }
-    while dimension + 8 <= size {
-        columns::<FUSED, T, QUERIES, 8>(block, query, ranks.clone(), dimension, out);
-        dimension += 8;
+    while dimension + LANES <= size {
+        columns::<W, T, QUERIES, 1>(block, query, ranks.clone(), dimension, out);
+        dimension += LANES;
     }
-    while dimension < size {
-        columns::<FUSED, T, QUERIES, 1>(block, query, ranks.clone(), dimension, out);
-        dimension += 1;
+    if dimension < size {
+        last_columns::<FUSED, T>(block, query..query + QUERIES, ranks, dimension, out);
     }
 }
 
+/// Calls `each` with rank and value, in rank order.
 #[inline(always)]
-fn columns<const FUSED: bool, T: Readable, const QUERIES: usize, const COLUMNS: usize>(
+fn each_value<T: Readable>(block: &AttendBlock<'_>, ranks: std::ops::Range<usize>, mut each: impl FnMut(usize, &[T])) {
+    let shape = block.cells.shape();
+    let (size, page_size) = (shape.value_size, shape.page_size);
+    let mut rank = 0;
+    for piece in block.pieces {
+        if rank >= ranks.end {
+            break;
+        }
+        let (first, end) = (ranks.start.max(rank), ranks.end.min(rank + piece.count as usize));
+        assert!((piece.page as usize) < shape.pages && (piece.first + piece.count) as usize <= page_size);
+        // SAFETY: values of a head in a page are `page_size · size` numbers, and no thread writes cells while a layer attends.
+        let values = unsafe { std::slice::from_raw_parts(block.cells.values::<T>(piece.page as usize, block.kv_head), page_size * size) };
+        for at in first..end {
+            each(at, &values[(piece.first as usize + at - rank) * size..][..size]);
+        }
+        rank += piece.count as usize;
+    }
+}
+
+/// `VECTORS` vectors of dimensions from `dimension` on.
+#[inline(always)]
+fn columns<W: Wide, T: Readable, const QUERIES: usize, const VECTORS: usize>(
     block: &AttendBlock<'_>,
     query: usize,
     ranks: std::ops::Range<usize>,
     dimension: usize,
     out: &mut Partial<'_>,
 ) {
-    let shape = block.cells.shape();
-    let (size, page_size) = (shape.value_size, shape.page_size);
+    let size = block.cells.shape().value_size;
     let weights: [&[f32]; QUERIES] = std::array::from_fn(|q| &out.scratch[(query + q) * ROW..][..ROW]);
-    let mut sums: [[f32; COLUMNS]; QUERIES] =
-        std::array::from_fn(|q| std::array::from_fn(|column| out.sums[(query + q) * size + dimension + column]));
-    let mut rank = 0;
-    for piece in block.pieces {
-        let (first, end) = (ranks.start.max(rank), ranks.end.min(rank + piece.count as usize));
-        if rank >= ranks.end {
-            break;
-        }
-        assert!((piece.page as usize) < shape.pages && (piece.first + piece.count) as usize <= page_size);
-        // SAFETY: values of a head in a page are `page_size · size` numbers, and no thread writes cells while a layer attends.
-        let values = unsafe { std::slice::from_raw_parts(block.cells.values::<T>(piece.page as usize, block.kv_head), page_size * size) };
-        for at in first..end {
-            let slot = piece.first as usize + at - rank;
-            let value: &[T; COLUMNS] = values[slot * size + dimension..][..COLUMNS].try_into().expect("as long as it was cut");
-            for q in 0..QUERIES {
-                let weight = weights[q][at];
-                for column in 0..COLUMNS {
-                    sums[q][column] = multiply_add::<FUSED>(value[column].read(), weight, sums[q][column]);
-                }
+    let at = |q: usize, vector: usize| (query + q) * size + dimension + vector * LANES;
+    let mut sums: [[W; VECTORS]; QUERIES] = std::array::from_fn(|q| {
+        std::array::from_fn(|vector| W::load(out.sums[at(q, vector)..][..LANES].try_into().expect("a vector of dimensions")))
+    });
+    each_value::<T>(block, ranks, |rank, value| {
+        let value = &value[dimension..][..VECTORS * LANES];
+        let numbers: [W; VECTORS] = std::array::from_fn(|vector| {
+            let value: &[T; LANES] = value[vector * LANES..][..LANES].try_into().expect("a vector of dimensions");
+            let mut wide = [0.0; LANES];
+            for lane in 0..LANES {
+                wide[lane] = value[lane].read();
+            }
+            W::load(&wide)
+        });
+        for q in 0..QUERIES {
+            let weight = W::splat(weights[q][rank]);
+            for vector in 0..VECTORS {
+                sums[q][vector] = numbers[vector].multiply_add(weight, sums[q][vector]);
             }
         }
-        rank += piece.count as usize;
+    });
+    for q in 0..QUERIES {
+        for vector in 0..VECTORS {
+            out.sums[at(q, vector)..][..LANES].copy_from_slice(&sums[q][vector].store());
+        }
     }
-    for (q, sums) in sums.iter().enumerate() {
-        out.sums[(query + q) * size + dimension..][..COLUMNS].copy_from_slice(sums);
+}
+
+/// The dimensions that fill no vector.
+#[inline(always)]
+fn last_columns<const FUSED: bool, T: Readable>(
+    block: &AttendBlock<'_>,
+    queries: std::ops::Range<usize>,
+    ranks: std::ops::Range<usize>,
+    dimension: usize,
+    out: &mut Partial<'_>,
+) {
+    let size = block.cells.shape().value_size;
+    for query in queries {
+        let (weights, sums) = (&out.scratch[query * ROW..][..ROW], &mut out.sums[query * size + dimension..(query + 1) * size]);
+        each_value::<T>(block, ranks.clone(), |rank, value| {
+            for (sum, value) in sums.iter_mut().zip(&value[dimension..]) {
+                *sum = multiply_add::<FUSED>(value.read(), weights[rank], *sum);
+            }
+        });
     }
 }

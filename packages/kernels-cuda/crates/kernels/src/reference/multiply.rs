@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::lanes::{LANES, Lanes, multiply_add};
+use crate::lanes::{LANES, Wide};
 use crate::level::{Activations, Matrix, Output, PANEL_ROWS};
 
 /// Columns that are summed in one accumulator; a row's sum is the sum of its blocks' sums, in order. A block of a panel stays in the
@@ -12,7 +12,7 @@ const COLUMN_BLOCK: usize = 256;
 /// # Safety
 /// As `Kernels::multiply`.
 #[inline(always)]
-pub unsafe fn multiply<const FUSED: bool, const TILE: usize>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+pub unsafe fn multiply<W: Wide, const TILE: usize>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
     let columns = matrix.columns;
     let codes = matrix.codes.as_slice::<f32>();
     for panel in panels {
@@ -32,17 +32,17 @@ pub unsafe fn multiply<const FUSED: bool, const TILE: usize>(matrix: &Matrix, pa
             let mut row = 0;
             while row + TILE <= x.rows {
                 // SAFETY: rows row … row + TILE exist.
-                unsafe { tile::<FUSED, TILE>(weights, x, row, block, &target) };
+                unsafe { tile::<W, TILE>(weights, x, row, block, &target) };
                 row += TILE;
             }
             while row + 2 <= x.rows {
                 // SAFETY: as above.
-                unsafe { tile::<FUSED, 2>(weights, x, row, block, &target) };
+                unsafe { tile::<W, 2>(weights, x, row, block, &target) };
                 row += 2;
             }
             if row < x.rows {
                 // SAFETY: as above.
-                unsafe { tile::<FUSED, 1>(weights, x, row, block, &target) };
+                unsafe { tile::<W, 1>(weights, x, row, block, &target) };
             }
         }
     }
@@ -86,22 +86,20 @@ impl Target {
 /// # Safety
 /// Rows `row … row + ROWS` exist in `x` and in the target.
 #[inline(always)]
-unsafe fn tile<const FUSED: bool, const ROWS: usize>(weights: &[f32], x: &Activations<'_>, row: usize, block: usize, target: &Target) {
+unsafe fn tile<W: Wide, const ROWS: usize>(weights: &[f32], x: &Activations<'_>, row: usize, block: usize, target: &Target) {
     let (weights, _) = weights.as_chunks::<LANES>();
     let inputs: [&[f32]; ROWS] = std::array::from_fn(|r| &x.values[(row + r) * x.columns + block..][..weights.len()]);
-    let mut sums: [Lanes; ROWS] = [[0.0; LANES]; ROWS];
+    let mut sums = [W::splat(0.0); ROWS];
     for (column, weight) in weights.iter().enumerate() {
+        let weight = W::load(weight);
         for r in 0..ROWS {
-            let input = inputs[r][column];
-            for lane in 0..LANES {
-                sums[r][lane] = multiply_add::<FUSED>(weight[lane], input, sums[r][lane]);
-            }
+            sums[r] = weight.multiply_add(W::splat(inputs[r][column]), sums[r]);
         }
     }
     for (r, sums) in sums.iter().enumerate() {
         // SAFETY: the row exists (caller).
         let out = unsafe { target.row(row + r) };
-        for (out, sum) in out.iter_mut().zip(sums) {
+        for (out, sum) in out.iter_mut().zip(sums.store()) {
             *out += sum;
         }
     }
