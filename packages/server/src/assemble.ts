@@ -1,5 +1,4 @@
-import { Engine, TextAssembly, Tokenizer, type EngineLimits, type Runtime, type TokenizerData } from "@palimpsest/engine";
-import { chatPort } from "./chat-port.ts";
+import { ChatTemplate, Engine, TextAssembly, Tokenizer, type EngineLimits, type Runtime, type TokenizerData } from "@palimpsest/engine";
 import { ServerError } from "./errors.ts";
 import type { Service, TokenizerPort } from "./service.ts";
 
@@ -32,7 +31,7 @@ export function serviceOf(runtime: Runtime, data: TokenizerData, options: Servic
     threads,
     pool: { pages, pageSize, pageBytes },
     tokenizer: tokenizerPort(tokenizer, info.vocabularySize),
-    chat: data.chatTemplate === null ? null : chatPort(tokenizer, data.chatTemplate),
+    chat: data.chatTemplate === null ? null : new ChatTemplate(data.chatTemplate, tokenizer),
     engine,
     dispose: async () => {
       await engine.dispose();

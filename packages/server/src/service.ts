@@ -1,5 +1,4 @@
-import type { Part, Range } from "@palimpsest/directives";
-import type { CellDtype, Engine, KernelLevel, ModelInfo, TextAssembly } from "@palimpsest/engine";
+import type { CellDtype, ChatTemplate, Engine, KernelLevel, ModelInfo, TextAssembly } from "@palimpsest/engine";
 
 /** A loaded model as the HTTP layer sees it. `loadService` makes it of the layers below; everything here is theirs, by its own name. */
 export interface Service {
@@ -16,7 +15,7 @@ export interface Service {
   readonly pool: { pages: number; pageSize: number; pageBytes: number };
   readonly tokenizer: TokenizerPort;
   /** Null where the model file has no chat template. */
-  readonly chat: ChatPort | null;
+  readonly chat: ChatTemplate | null;
   readonly engine: Engine;
   dispose(): Promise<void>;
 }
@@ -32,35 +31,4 @@ export interface TokenizerPort {
   /** Bytes of one token; of a control token, its name. */
   bytes(id: number): Uint8Array;
   assembly(stops: readonly string[]): TextAssembly;
-}
-
-/** What a template sees: content as one string, `developer` as `system`. */
-export interface TemplateMessage {
-  role: "system" | "user" | "assistant" | "tool";
-  content: string;
-  reasoning_content?: string;
-  name?: string;
-  tool_call_id?: string;
-  tool_calls?: readonly { id?: string; type: "function"; function: { name: string; arguments: unknown } }[];
-}
-
-export interface ChatRequest {
-  messages: readonly TemplateMessage[];
-  tools: readonly object[] | null;
-  addGenerationPrompt: boolean;
-  variables: Readonly<Record<string, unknown>>;
-}
-
-export interface RenderedChat {
-  tokens: Int32Array;
-  /** Message of each token; the generation header belongs to the number of messages. */
-  owners: Int32Array;
-  /** First token of the generation header; the number of tokens where there is none. */
-  header: number;
-  part?: (message: number, part: Part) => readonly Range[];
-  text?: (message: number, exact: string, occurrence: number) => readonly Range[] | null;
-}
-
-export interface ChatPort {
-  render(request: ChatRequest): RenderedChat;
 }

@@ -20,9 +20,10 @@ export function chatReader(limits: Readonly<ServerLimits>) {
     prepare.requireModel(service, value.model);
     prepare.requireStream(value);
     requireLogprobs(value);
-    const folded = prepare.foldBody(prepare.chatLog(service, value), raw, value.cache?.compat ?? undefined);
+    const { log, warnings: unseen } = prepare.chatLog(service, value);
+    const folded = prepare.foldBody(log, raw, value.cache?.compat ?? undefined);
     const generate = generateRequest(service, caller, value, folded);
-    return { generate, folded, answer: answerable(service, value, folded, generate, warnings) };
+    return { generate, folded, answer: answerable(service, value, folded, generate, [...warnings, ...unseen]) };
   };
 }
 

@@ -19,6 +19,11 @@ export function modelBody(service: Service, id: string): object {
       directives: VERBS.list().map((verb) => verb.name),
       chat: service.chat !== null,
       completions: true,
+      /** The template shows tools, renders earlier calls and reasoning, and leaves a prompt a prefix of the next turn's. */
+      tools: service.chat?.capabilities.tools ?? false,
+      tool_calls: service.chat?.capabilities.toolCalls ?? false,
+      reasoning: service.chat?.capabilities.reasoning ?? false,
+      prefix_stable: service.chat?.capabilities.prefixStable ?? true,
     },
     architecture: info.architecture,
     quantization: info.quantization,

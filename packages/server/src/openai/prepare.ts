@@ -4,7 +4,7 @@ import type { GenerateRequest } from "@palimpsest/engine";
 import { ServerError } from "../errors.ts";
 import type { Service } from "../service.ts";
 import { show } from "./body.ts";
-import { templateRequest } from "./template.ts";
+import { templateRequest, type ChatLike } from "./template.ts";
 import type { ChatBody, CompletionBody } from "./schema.ts";
 import { CONTEXT_FIELDS, directivesOf } from "./verbs.ts";
 
@@ -51,21 +51,15 @@ export function completionLog(service: Service, tokens: Int32Array): Log {
   return { tokens, header: tokens.length, contextLength: service.contextLength, tokenize: (text) => service.tokenizer.encode(text, false) };
 }
 
-/** Renders a chat by the model's template; the owner of each token comes from the rendering. */
-export function chatLog(service: Service, body: Parameters<typeof templateRequest>[0]): Log {
+/** Renders a chat by the model's template; the owner of each token comes from the rendering. `warnings`: what the model will not see. */
+export function chatLog(service: Service, body: ChatLike): { log: Log; warnings: readonly string[] } {
   if (service.chat === null) {
     throw new ServerError("unsupported", "the model file has no chat template; use /v1/completions", { param: "messages" });
   }
-  const request = templateRequest(body);
-  const { tokens, owners, header, part, text } = service.chat.render(request);
+  const { tokens, header, chat, warnings } = service.chat.render(templateRequest(body));
   if (tokens.length === 0) throw new ServerError("template_failed", "messages: the chat template rendered no token", { param: "messages" });
-  return {
-    tokens,
-    header,
-    chat: { messages: body.messages.length, owners, roles: request.messages.map((message) => message.role), part, text },
-    contextLength: service.contextLength,
-    tokenize: (replacement) => service.tokenizer.encode(replacement, false),
-  };
+  const tokenize = (replacement: string) => service.tokenizer.encode(replacement, false);
+  return { log: { tokens, header, chat, contextLength: service.contextLength, tokenize }, warnings };
 }
 
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */

@@ -15,23 +15,22 @@ export function textRoutes(fastify: FastifyInstance, { lifecycle, limits }: Serv
     const service = lifecycle.require();
     const { value, warnings } = readBody(tokenizeSpec, request.body, limits.bodyDepthMax);
     requireModel(service, value.model);
-    const noted = warnings.length > 0 ? { warnings } : {};
     if (typeof value.prompt === "string" && value.messages) {
       throw new ServerError("field_invalid", "prompt: give prompt or messages, not both", { param: "prompt" });
     }
     if (typeof value.prompt === "string") {
       const tokens = service.tokenizer.encode(value.prompt, value.add_special_tokens ?? true);
-      return { tokens: Array.from(tokens), count: tokens.length, max_model_len: service.contextLength, ...noted };
+      return { tokens: Array.from(tokens), count: tokens.length, max_model_len: service.contextLength, ...noted(warnings) };
     }
     if (!value.messages) throw new ServerError("field_missing", "prompt is missing: expected a string, or messages instead", { param: "prompt" });
     refuseUnbuiltMessages(value.messages);
-    const log = chatLog(service, { ...value, messages: value.messages });
+    const { log, warnings: unseen } = chatLog(service, { ...value, messages: value.messages });
     return {
       tokens: Array.from(log.tokens),
       count: log.tokens.length,
       owners: Array.from(log.chat?.owners ?? []),
       max_model_len: service.contextLength,
-      ...noted,
+      ...noted([...warnings, ...unseen]),
     };
   });
 
@@ -40,6 +39,8 @@ export function textRoutes(fastify: FastifyInstance, { lifecycle, limits }: Serv
     const { value, warnings } = readBody(detokenizeSpec, request.body, limits.bodyDepthMax);
     requireModel(service, value.model);
     const prompt = service.tokenizer.decode(checkIds(service, value.tokens, "tokens"));
-    return { prompt, count: value.tokens.length, ...(warnings.length > 0 ? { warnings } : {}) };
+    return { prompt, count: value.tokens.length, ...noted(warnings) };
   });
 }
+
+const noted = (warnings: readonly string[]) => (warnings.length > 0 ? { warnings } : {});

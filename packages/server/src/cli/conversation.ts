@@ -1,0 +1,112 @@
+/** A chat message as this client sends it. */
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+interface DirectiveBody {
+  op: "drop" | "reposition";
+  target?: { messages: number[] };
+  at: { message: number };
+}
+
+/** What the server says of the running conversation. */
+export interface MessageState {
+  index: number;
+  role: string;
+  tokens: number;
+  /** Tokens of the message that a directive hides. */
+  hidden: number;
+  beginning: string;
+}
+
+interface PlanAnswer {
+  directives: { op: string; status: string; reason?: string; hidden?: number; shifted?: number; ranges?: [number, number][] }[];
+  visible_tokens: number;
+  prompt_tokens: number;
+  computed_tokens: number;
+}
+
+const BEGINNING_LENGTH = 48;
+
+/**
+ * A conversation that edits itself: messages, and the directives that were given so far, each with the place it was given at. Every
+ * request carries all of both; the server holds no session.
+ */
+export class Conversation {
+  readonly messages: Message[];
+  directives: DirectiveBody[] = [];
+
+  constructor(system: string | undefined) {
+    this.messages = system === undefined ? [] : [{ role: "system", content: system }];
+  }
+
+  body(): object {
+    return { messages: this.messages, ...(this.directives.length > 0 ? { directives: this.directives } : {}), cache: { report: true } };
+  }
+
+  /** The directive for `drop 3,4..6` or `reposition`, at the end of the conversation so far. Throws an `Error` that says what was expected. */
+  directive(text: string): DirectiveBody {
+    if (this.messages.length === 0) throw new Error("there is no message yet");
+    const at = { message: this.messages.length - 1 };
+    const [verb = "", ...rest] = text.trim().split(/\s+/);
+    const list = rest.join("");
+    if (verb === "reposition" && list === "") return { op: "reposition", at };
+    if (verb === "drop") return { op: "drop", target: { messages: this.indices(list.replace(/^messages/, "")) }, at };
+    throw new Error(`expected "drop 3", "drop 3,4..6" or "reposition", got "${text.trim()}"`);
+  }
+
+  private indices(list: string): number[] {
+    const last = this.messages.length - 1;
+    const found = list.split(",").flatMap((item) => {
+      const match = /^(\d+)(?:\.\.(\d+))?$/.exec(item);
+      if (match === null) throw new Error(`expected message numbers such as 3 or 4..6, got "${item}"`);
+      const from = Number(match[1]);
+      const to = Number(match[2] ?? match[1]);
+      if (from > to || to > last) throw new Error(`expected message numbers from 0 to ${last}, got "${item}"`);
+      return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+    });
+    return [...new Set(found)].toSorted((a, b) => a - b);
+  }
+
+  /** Each message with its tokens, by the owners that the server gives and the ranges that it would hide. */
+  states(owners: readonly number[], plan: PlanAnswer): MessageState[] {
+    const hidden = new Set<number>();
+    for (const directive of plan.directives) {
+      for (const [start, end] of directive.op === "drop" ? (directive.ranges ?? []) : []) for (let token = start; token < end; token++) hidden.add(token);
+    }
+    const states = this.messages.map(({ role, content }, index) => ({ index, role, tokens: 0, hidden: 0, beginning: beginning(content) }));
+    for (const [token, owner] of owners.entries()) {
+      const state = states[owner];
+      if (state === undefined) continue;
+      state.tokens++;
+      if (hidden.has(token)) state.hidden++;
+    }
+    return states;
+  }
+}
+
+export type { DirectiveBody, PlanAnswer };
+
+/** One line for each directive of a plan, and what the next answer would compute. */
+export function planText(plan: PlanAnswer): string {
+  const rows = plan.directives.map(({ op, status, reason, hidden, shifted }) => {
+    const effect = [hidden ? `hides ${hidden}` : "", shifted ? `moves ${shifted}` : ""].filter((part) => part !== "").join(", ");
+    return `${op}: ${status}${reason === undefined ? "" : ` (${reason})`}${effect === "" ? "" : `, ${effect} tokens`}`;
+  });
+  return [...rows, `${plan.visible_tokens} of ${plan.prompt_tokens} tokens visible; the next answer computes ${plan.computed_tokens}`].join("\n");
+}
+
+export function stateText(states: readonly MessageState[]): string {
+  return states
+    .map(({ index, role, tokens, hidden, beginning: text }) => {
+      const state = hidden === 0 ? "" : hidden === tokens ? " dropped" : ` ${hidden} dropped`;
+      return `${String(index).padStart(3)} ${role.padEnd(9)} ${String(tokens).padStart(5)} tokens${state.padEnd(9)} ${text}`;
+    })
+    .join("\n");
+}
+
+function beginning(content: string): string {
+  const text = content.replaceAll(/\s+/g, " ").trim();
+  return text.length <= BEGINNING_LENGTH ? text : `${text.slice(0, BEGINNING_LENGTH - 1)}…`;
+}

@@ -1,0 +1,62 @@
+import { freemem } from "node:os";
+import { deviceInfo, openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
+import { serviceOf } from "./assemble.ts";
+import { ServerError } from "./errors.ts";
+import type { Service } from "./service.ts";
+
+/** What to load. Absent: the defaults of the command line. */
+export interface LoadOptions {
+  /** A GGUF file. */
+  path: string;
+  /** Name of the model in answers. */
+  id: string;
+  aliases?: readonly string[] | undefined;
+  contextLength?: number | undefined;
+  pages?: number | undefined;
+  cacheBytes?: number | undefined;
+  pageSize?: number | undefined;
+  cacheDtype?: CellDtype | undefined;
+  kernels?: KernelLevel | "auto" | undefined;
+  threads?: number | undefined;
+}
+
+const PAGE_SIZE = 16;
+const CACHE_BYTES_MAX = 4 * 1024 ** 3;
+const CELL_ELEMENT_BYTES: Readonly<Record<CellDtype, number>> = { f32: 4, f16: 2, q8_0: 34 / 32 };
+
+/** Opens a model with its cache. `onProgress` is called with 0 … 1. Errors are those of the compute layer and the tokenizer. */
+export async function loadService(options: LoadOptions, onProgress: (fraction: number) => void = () => {}): Promise<Service> {
+  const { info, tokenizer } = await readModel(options.path);
+  const kernels = options.kernels ?? "auto";
+  const cacheDtype = options.cacheDtype ?? defaultDtype(kernels);
+  const pageSize = options.pageSize ?? PAGE_SIZE;
+  const runtime = await openRuntime(options.path, {
+    kernels,
+    cacheDtype,
+    pageSize,
+    pages: options.pages ?? pagesFor(info, cacheDtype, pageSize, options.cacheBytes ?? defaultCacheBytes()),
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+    onProgress,
+  });
+  try {
+    return serviceOf(runtime, tokenizer, { id: options.id, aliases: options.aliases, contextLength: options.contextLength });
+  } catch (error) {
+    await runtime.dispose();
+    throw error;
+  }
+}
+
+/** The exact level computes with exact cells; all others with half-precision ones. */
+function defaultDtype(kernels: KernelLevel | "auto"): CellDtype {
+  const level = kernels === "auto" ? deviceInfo().levels.at(-1) : kernels;
+  return level === "reference" ? "f32" : "f16";
+}
+
+const defaultCacheBytes = () => Math.min(CACHE_BYTES_MAX, Math.floor(freemem() / 2));
+
+function pagesFor(info: ModelInfo, dtype: CellDtype, pageSize: number, cacheBytes: number): number {
+  const pageBytes = info.layers * 2 * info.kvHeads * info.headSize * pageSize * CELL_ELEMENT_BYTES[dtype];
+  const pages = Math.floor(cacheBytes / pageBytes);
+  if (pages >= 1) return Math.min(pages, 2 ** 31 - 1);
+  throw new ServerError("flag_invalid", `--cache-mem: one page takes ${Math.ceil(pageBytes)} bytes, ${cacheBytes} are allowed`, { param: "--cache-mem" });
+}
