@@ -105,17 +105,24 @@ fn dot_panel(first: &[f32], second: &[f32], weights: &[f32]) -> [[f64; PANEL]; 2
     let mut sums = [[0.0f64; PANEL]; 2];
     let blocks = first.chunks(BLOCK).zip(second.chunks(BLOCK)).zip(weights.chunks(BLOCK * PANEL));
     for ((first, second), weights) in blocks {
-        let (mut left, mut right) = ([0.0f32; PANEL], [0.0f32; PANEL]);
-        for ((x, y), weights) in first.iter().zip(second).zip(weights.as_chunks::<PANEL>().0) {
-            for lane in 0..PANEL {
-                left[lane] += x * weights[lane];
-                right[lane] += y * weights[lane];
-            }
-        }
-        for lane in 0..PANEL {
-            sums[0][lane] += f64::from(left[lane]);
-            sums[1][lane] += f64::from(right[lane]);
+        for (sums, block) in sums.iter_mut().zip(dot_block(first, second, weights)) {
+            sums.iter_mut().zip(block).for_each(|(sum, value)| *sum += f64::from(value));
         }
     }
     sums
+}
+
+/// Kept out of its caller: by itself it compiles to registers only, which makes it more than twice as fast.
+#[inline(never)]
+fn dot_block(first: &[f32], second: &[f32], weights: &[f32]) -> [[f32; PANEL]; 2] {
+    let (mut left, mut right) = ([0.0f32; PANEL], [0.0f32; PANEL]);
+    for ((x, y), weights) in first.iter().zip(second).zip(weights.as_chunks::<PANEL>().0) {
+        for lane in 0..PANEL {
+            left[lane] += x * weights[lane];
+        }
+        for lane in 0..PANEL {
+            right[lane] += y * weights[lane];
+        }
+    }
+    [left, right]
 }
