@@ -3,11 +3,11 @@
     pip install gguf==0.19.0 numpy==2.4.6 tokenizers==0.22.1
     python golden_logits.py MODEL.gguf > ../crates/replay/tests/data/MODEL.txt
 
-Weights are what the Python package `gguf` decodes, everything else is numpy. Two logs on the same tokens: one plain, one edited, in
-which 30 cells are dropped and the rest is moved together before token 100, and 10 more are dropped and nothing moves before token 130.
+Weights are what the Python package `gguf` decodes, everything else is numpy. Logs on the same tokens: one plain, the others edited.
 
     tokens ID…
     case NAME
+    edit BOUNDARY FIRST END MOVE   before token BOUNDARY the cells FIRST…END−1 are dropped; MOVE = 1: then the rest moves together
     row ROW ID:LOGIT…      the 20 highest and 64 spread over the vocabulary
 """
 
@@ -37,8 +37,9 @@ def count_words(path):
 The dictionary grows with the number of distinct words, not with the size of the file. For 1,234,567 lines this takes about 2.5 seconds.
 If words are separated by punctuation as well, a regular expression is the better choice, at some cost in speed.<|im_end|>
 """
-TOKENS_MAX = 170
-ROWS = [0, 37, 99, 100, 131, 150, 169]
+SHORT = [(100, 40, 70, True), (130, 10, 20, False)]
+# With windows: long enough to leave one, and an edit that brings cells back into it.
+LONG = [*SHORT, (600, 200, 400, True)]
 TOP = 20
 SPREAD = 64
 
@@ -176,28 +177,31 @@ def tokenize(model):
         words = TEXT.replace("<|im_start|>", "<start_of_turn>").replace("<|im_end|>", "<end_of_turn>").replace("\n", " \n ").split(" ")
         pieces = [piece for word in words for piece in (["\n"] if word == "\n" else ["\u2581" + word])]
         ids = [known.get(piece, known.get(piece[1:])) for piece in pieces]
-        return ([model.field("tokenizer.ggml.bos_token_id")] + [at for at in ids if at is not None] * 2)[:TOKENS_MAX]
+        return [model.field("tokenizer.ggml.bos_token_id")] + [at for at in ids if at is not None] * 6
     merges = [tuple(merge.split(" ")) for merge in model.field("tokenizer.ggml.merges")]
     tokenizer = Tokenizer(models.BPE({token: at for at, token in enumerate(tokens)}, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
-    return tokenizer.encode(TEXT).ids[:TOKENS_MAX]
+    return tokenizer.encode(TEXT).ids
 
 
 def main(path):
     model = Model(path)
-    ids = tokenize(model)
-    assert len(ids) == TOKENS_MAX, len(ids)
+    rows = [0, 37, 99, 100, 131, 150, 169] + ([520, 599, 600, 639] if model.window else [])
+    ids = tokenize(model)[: rows[-1] + 1]
+    assert len(ids) == rows[-1] + 1, len(ids)
     print("tokens", *ids)
     spread = [at * model.tensors["token_embd.weight"].data.shape[0] // SPREAD for at in range(SPREAD)]
-    for case, edits in [("plain", []), ("edited", [(100, 40, 70, True), (130, 10, 20, False)])]:
+    for case, edits in [("plain", []), ("edited", LONG if model.window else SHORT)]:
         values = logits(model, ids, positions_and_mask(len(ids), edits))
         chosen = values - values.max(-1, keepdims=True)
         chosen = chosen - np.log(np.exp(chosen).sum(-1, keepdims=True))
         loss = -np.mean([chosen[at, ids[at + 1]] for at in range(len(ids) - 1)])
         print(f"{case}: mean loss {loss:.3f}", file=sys.stderr)
         print("case", case)
-        for row in ROWS:
+        for boundary, first, end, move in edits:
+            print("edit", boundary, first, end, int(move))
+        for row in rows:
             wanted = list(np.argsort(-values[row])[:TOP]) + spread
             print("row", row, *(f"{at}:{values[row, at]:.6f}" for at in wanted))
 
