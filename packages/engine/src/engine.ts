@@ -6,7 +6,7 @@ import { checkIntegrity } from "./integrity.ts";
 import { EngineError } from "./errors.ts";
 import { limitsOf, type EngineLimits } from "./limits.ts";
 import { predict } from "./predict.ts";
-import { prepare, type Prepared } from "./prepare.ts";
+import { prepare, SAMPLED, type Prepared } from "./prepare.ts";
 import { missOf, reportOf } from "./report.ts";
 import { maxTokensOf, refuse } from "./request.ts";
 import { Scheduler, type Entry } from "./scheduler.ts";
@@ -23,6 +23,15 @@ export interface EngineOptions {
   clock?: () => number;
   /** Called after each step is settled, in the turn of the loop. For tests and metrics; must not throw. */
   onStep?: (result: StepResult) => void;
+  /** Receives the raw logits of every output, valid during the call. For tests: a step then carries outputs × vocabulary numbers. */
+  onLogits?: (output: LogitsOutput, logits: Float32Array) => void;
+}
+
+/** Which row's logits: those that score token `scored` of the request's log, or those from which draw `draw` of its answer is made. */
+export interface LogitsOutput {
+  request: GenerateRequest;
+  scored: number | null;
+  draw: number | null;
 }
 
 /**
@@ -36,7 +45,8 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
   readonly #clock: () => number;
-  readonly #onStep: ((result: StepResult) => void) | undefined;
+  readonly #onStep: EngineOptions["onStep"];
+  readonly #onLogits: EngineOptions["onLogits"];
   readonly #cancelFlag = new Int32Array(new SharedArrayBuffer(4));
   readonly #loop: Promise<void>;
   #sequences = 0;
@@ -46,7 +56,7 @@ export class Engine {
   #wake: (() => void) | null = null;
   #disposed = false;
 
-  constructor({ runtime, limits, clock, onStep }: EngineOptions) {
+  constructor({ runtime, limits, clock, onStep, onLogits }: EngineOptions) {
     if (runtime.info.groups !== 1) throw new EngineError("groups_unsupported", `models with ${runtime.info.groups} groups of cells cannot be run yet`);
     this.limits = limitsOf(limits);
     this.#runtime = runtime;
@@ -55,6 +65,7 @@ export class Engine {
     this.#builder = new StepBuilder(runtime.pageSize);
     this.#clock = clock ?? (() => performance.now());
     this.#onStep = onStep;
+    this.#onLogits = onLogits;
     this.#loop = this.#run();
   }
 
@@ -151,6 +162,7 @@ export class Engine {
     const prepared = prepare(entries, this.#builder);
     const stale = this.#cache.pool.takeStale();
     if (stale.length > 0) this.#runtime.clearPages(stale);
+    if (this.#onLogits !== undefined) prepared.step.logits = new Float32Array(prepared.purposes.length * this.#runtime.info.vocabularySize);
     return prepared;
   }
 
@@ -179,6 +191,7 @@ export class Engine {
     this.#inFlight = [];
     this.#steps++;
     this.#lastStepAtMs = this.#clock();
+    if (this.#onLogits !== undefined) this.#showLogits(prepared, this.#onLogits);
     for (const gain of enter(prepared, result, this.#steps)) this.#deliver(gain);
     for (const { sequence } of prepared.entries) {
       if (sequence.ended) continue;
@@ -186,6 +199,17 @@ export class Engine {
       else if (sequence.maxTokens === 0 && !sequence.isPrefilling) this.#finish(sequence, "length");
     }
     this.#onStep?.(result);
+  }
+
+  #showLogits({ step, entries, outputsEnd, purposes }: Prepared, show: NonNullable<EngineOptions["onLogits"]>): void {
+    const size = this.#runtime.info.vocabularySize;
+    let entry = 0;
+    purposes.forEach((purpose, output) => {
+      while (output >= outputsEnd[entry]!) entry++;
+      const { request, generated } = entries[entry]!.sequence;
+      const isDraw = purpose === SAMPLED;
+      show({ request, scored: isDraw ? null : purpose, draw: isDraw ? generated : null }, step.logits!.subarray(output * size, (output + 1) * size));
+    });
   }
 
   #deliver({ sequence, token, logprob }: Gain): void {

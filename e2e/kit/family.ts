@@ -1,0 +1,42 @@
+import { fold, type Directive, type Fold, type Log } from "@palimpsest/directives";
+import { Random, randomDirectives } from "../../packages/directives/test/random-logs.ts";
+
+export interface Case {
+  log: Log;
+  directives: Directive[];
+  fold: Fold;
+  maxTokens: number;
+  echo: boolean;
+}
+
+export interface FamilyOptions {
+  vocabulary: number;
+  /** Tokens of a log, about. */
+  tokensMax: number;
+  contextLength: number;
+  answerMax: number;
+}
+
+/**
+ * Two to four logs that begin alike, each with up to eight edits: drops and repositions, nested, repeated, of head and tail, at
+ * boundaries in the middle; in part of the families splices, refreshes and scratches too.
+ */
+export function family(random: Random, options: FamilyOptions): Case[] {
+  const token = () => random.int(0, options.vocabulary - 1);
+  const tokens = (count: number) => Array.from({ length: count }, token);
+  const logOf = (list: readonly number[]): Log => ({ tokens: Int32Array.from(list), header: list.length, contextLength: options.contextLength });
+  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }]);
+  const directivesFor = (log: Log) => {
+    const directives = randomDirectives(random, log, mix, 8);
+    for (const directive of directives) if (Array.isArray(directive.with)) directive.with = directive.with.map(() => token());
+    return directives;
+  };
+  const base = tokens(random.int(4, Math.ceil(options.tokensMax * 0.85)));
+  const shared = directivesFor(logOf(base)).map((directive) => Object.assign({ at: { token: base.length } }, directive));
+  return Array.from({ length: random.int(2, 4) }, (_, index) => {
+    const kept = index === 0 || random.chance(0.5) ? base.length : random.int(1, base.length);
+    const log = logOf([...base.slice(0, kept), ...tokens(random.int(0, Math.ceil(options.tokensMax * 0.15)))]);
+    const directives = kept === base.length && random.chance(0.6) ? shared : directivesFor(log);
+    return { log, directives, fold: fold(log, directives), maxTokens: random.int(1, options.answerMax), echo: random.chance(0.6) };
+  });
+}
