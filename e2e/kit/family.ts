@@ -1,5 +1,5 @@
 import { fold, type Directive, type Fold, type Log } from "@palimpsest/directives";
-import { Random, randomDirectives } from "../../packages/directives/test/random-logs.ts";
+import { randomDirectives, type Random } from "../../packages/directives/test/random-logs.ts";
 
 export interface Case {
   log: Log;
@@ -10,7 +10,8 @@ export interface Case {
 }
 
 export interface FamilyOptions {
-  vocabulary: number;
+  /** Tokens to make logs of, in runs from random places; a model's vocabulary where any will do. */
+  text: ArrayLike<number>;
   /** Tokens of a log, about. */
   tokensMax: number;
   contextLength: number;
@@ -22,13 +23,16 @@ export interface FamilyOptions {
  * boundaries in the middle; in part of the families splices, refreshes and scratches too.
  */
 export function family(random: Random, options: FamilyOptions): Case[] {
-  const token = () => random.int(0, options.vocabulary - 1);
-  const tokens = (count: number) => Array.from({ length: count }, token);
+  const { text } = options;
+  const tokens = (count: number) => {
+    const start = random.int(0, text.length - 1);
+    return Array.from({ length: count }, (_, i) => text[(start + i) % text.length]!);
+  };
   const logOf = (list: readonly number[]): Log => ({ tokens: Int32Array.from(list), header: list.length, contextLength: options.contextLength });
   const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }]);
   const directivesFor = (log: Log) => {
     const directives = randomDirectives(random, log, mix, 8);
-    for (const directive of directives) if (Array.isArray(directive.with)) directive.with = directive.with.map(() => token());
+    for (const directive of directives) if (Array.isArray(directive.with)) directive.with = tokens(directive.with.length);
     return directives;
   };
   const base = tokens(random.int(4, Math.ceil(options.tokensMax * 0.85)));
