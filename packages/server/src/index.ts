@@ -4,5 +4,7 @@ export { SERVER_ERROR_CODES, ServerError, type ErrorKind, type ServerErrorCode }
 export { Lifecycle } from "./lifecycle.ts";
 export { DEFAULT_LIMITS, type ServerLimits } from "./limits.ts";
 export { loadService, type LoadOptions } from "./load.ts";
+export { cacheFolder, CATALOG, DEFAULT_MODEL, isCached, listModels, MODEL_ERROR_CODES, ModelError, modelsFolder, progressBar, pullModel, resolveModel } from "./models/index.ts";
+export type { CatalogEntry, ListedModel, ModelErrorCode, PullOptions, PullProgress, ResolvedModel } from "./models/index.ts";
 export type { Service } from "./service.ts";
 export { readTenants } from "./tenants.ts";
