@@ -46,7 +46,7 @@ async function busyness(): Promise<number> {
 const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
 async function compare(model: string): Promise<void> {
-  const { path } = await resolveModel(model);
+  const { file: path } = await resolveModel(model);
   const runtime = await openRuntime(path, { pages: 1024, threads: THREADS, cacheDtype: "f16", kernels: LEVEL === "avx2" ? "avx2" : "auto" });
   const probe = new Probe(runtime);
   const yardstick = new Yardstick(LEVEL);
