@@ -94,7 +94,7 @@ export class ScriptedRuntime implements Runtime {
   async step(step: Step, cancel: Int32Array): Promise<StepResult> {
     this.steps++;
     this.rows += step.token.length;
-    await sleep(this.script.stepMs);
+    if (this.script.stepMs > 0) await sleep(this.script.stepMs);
     if (Atomics.load(cancel, 0) !== 0) throw Object.assign(new Error("cancelled"), { kind: "cancelled", code: "step_cancelled" });
     if (this.script.failNext) {
       this.script.failNext = false;

@@ -5,7 +5,7 @@ import { chat } from "./chat.ts";
 import { CHAT_FLAGS, HELP_FLAG, PLAN_FLAGS, SERVE_FLAGS } from "./flagset.ts";
 import { flagHelp, parseFlags, type Flag, type FlagValues } from "./flags.ts";
 import { line, type Streams } from "./io.ts";
-import { listModels, pull } from "./models.ts";
+import { printModels, pull } from "./models.ts";
 import { plan } from "./plan.ts";
 import { serve } from "./serve.ts";
 
@@ -21,7 +21,7 @@ interface Command {
 const COMMANDS: readonly Command[] = [
   { name: "serve", takes: [], help: "the server", flags: SERVE_FLAGS, run: (_, flags, streams) => serve(flags, streams) },
   { name: "chat", takes: [], help: "chat in the terminal, with /drop, /reposition, /plan, /view", flags: CHAT_FLAGS, run: (_, flags, streams) => chat(flags, streams) },
-  { name: "models", takes: [], help: "models that can be fetched by name, and those that are here", flags: [], run: (_, __, streams) => listModels(streams) },
+  { name: "models", takes: [], help: "models that can be fetched by name, and those that are here", flags: [], run: (_, __, streams) => printModels(streams) },
   { name: "pull", takes: ["NAME|URL"], help: "fetch a model: progress, resume, checksum", flags: [], run: ([name = ""], _, streams) => pull(name, streams) },
   { name: "plan", takes: ["FILE"], help: "dry run of a request file", flags: PLAN_FLAGS, run: ([file = ""], flags, streams) => plan(file, flags, streams) },
   {
@@ -42,7 +42,7 @@ export async function main(args: readonly string[], streams: Streams): Promise<n
     // At a terminal the cause is for the one who can act on it.
     const message = error.code === "internal_error" && thrown instanceof Error ? (thrown.stack ?? thrown.message) : error.message;
     line(streams.errors, `palimpsest: ${message}`);
-    return error.kind === "invalid" || error.kind === "unsupported" ? 2 : 1;
+    return error.kind === "invalid" || error.code === "unsupported" ? 2 : 1;
   }
 }
 

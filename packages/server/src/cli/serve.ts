@@ -59,10 +59,8 @@ export async function startServer(
   });
   const address = await listen(app, options.host, options.port);
   onListening(address);
-  const bar = new ProgressBar(streams.errors, "loading");
   const loading = load(options.model, streams, (fraction) => {
     app.lifecycle.progress = fraction;
-    bar.show(fraction);
   });
   const service = await Promise.race([loading, interrupted.then(() => null)]).catch(async (error: unknown) => {
     await app.fastify.close();
@@ -79,7 +77,12 @@ export async function startServer(
 }
 
 async function load({ name, ...options }: ModelOptions, streams: Streams, onProgress: (fraction: number) => void): Promise<Service> {
-  return loadService({ ...options, ...(await findModel(name, streams)) }, onProgress);
+  const { path, id, progress } = await findModel(name, streams, onProgress);
+  const bar = new ProgressBar(streams.errors, `loading ${id}`);
+  return loadService({ ...options, path, id }, (fraction) => {
+    bar.show(fraction);
+    onProgress(progress + (1 - progress) * fraction);
+  });
 }
 
 export function modelOptions(flags: FlagValues): ModelOptions {

@@ -58,7 +58,7 @@ export async function resolveModel(spec: string, { folder = modelsFolder(), cata
   if (/[\\/]|\.gguf$/i.test(spec)) throw new ModelError("model_file_missing", `there is no file ${path.resolve(spec)}`);
   const names = catalog.map(({ name }) => name);
   const close = nearest(spec.toLowerCase(), names, 4);
-  const hint = close === null ? "" : `; did you mean ${close}?`;
+  const hint = close === null ? "." : `; did you mean ${close}?`;
   throw new ModelError("model_name_unknown", `there is no model "${spec}"${hint} Known are ${names.join(", ")}; a path or an address of a GGUF file will do too`);
 }
 
