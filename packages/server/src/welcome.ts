@@ -14,6 +14,7 @@ export function readyText(service: Service, address: string): string {
     `cache    ${pages * pageSize} cells in ${pages} pages, ${formatBytes(pages * pageBytes)}`,
     `address  ${address}`,
     `try      ${curlExample(address)}`,
+    ...(service.chat?.capabilities.warnings ?? []).map((warning) => `note     ${warning}`),
   ].join("\n");
 }
 

@@ -267,6 +267,11 @@ describe("the rest of the surface", () => {
     expect(value("palimpsest_generated_tokens_total")).toBe(4);
     expect(value('palimpsest_requests_total{endpoint="/v1/completions",status="200"}')).toBe(2);
     expect(metrics).toContain('palimpsest_time_to_first_token_seconds_bucket{le="+Inf"} 2');
+    await world.stream("/v1/completions", { prompt: "abcdefgh", max_tokens: 2 });
+    await world.post("/v1/completions", { prompt: 5 });
+    const later = (await world.get("/metrics")).text;
+    expect(later).toContain('palimpsest_requests_total{endpoint="/v1/completions",status="200"} 3');
+    expect(later).toContain('palimpsest_requests_total{endpoint="/v1/completions",status="400"} 1');
   });
 
   test("the pages name address, model, level and a command, and escape what a client says", async () => {

@@ -7,7 +7,7 @@ import { reportBody } from "./usage.ts";
  * stands at the top level and again under `cache`, where answers have it.
  */
 export function planBody(service: Service, { generate, folded, answer }: PreparedRequest): object {
-  const report = reportBody(service.engine.plan(generate), folded.fold.outcomes);
+  const report = reportBody(service.engine.plan(generate), folded, service.tokenizer);
   return { object: "directives.plan", model: service.id, ...report, cost: costOf(service, report as CostInput, folded), cache: report, ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}) };
 }
 

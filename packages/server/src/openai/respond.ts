@@ -1,10 +1,11 @@
-import type { Outcome } from "@palimpsest/directives";
 import type { Generation, TextAssembly } from "@palimpsest/engine";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { openAIErrorBody, publicError, ServerError } from "../errors.ts";
 import { EventStream, type Delivery } from "../sse.ts";
 import type { ServerContext } from "../context.ts";
+import type { TokenizerPort } from "../service.ts";
 import { pieces, type EchoedPrompt, type Ending, type Piece } from "./answer.ts";
+import type { Folded } from "./prepare.ts";
 import { reportBody, usageOf } from "./usage.ts";
 
 /** How one endpoint writes its answers. The order of calls in a stream: `piece` for each piece, then `finish`. */
@@ -29,9 +30,8 @@ export interface Answerable {
   assembly: TextAssembly;
   echo: EchoedPrompt | null;
   promptIds: ArrayLike<number>;
-  outcomes: readonly Outcome[];
-  /** A context request: its report and usage are always given. */
-  context: boolean;
+  folded: Folded;
+  tokenizer: TokenizerPort;
   report: boolean;
   stream: boolean;
   includeUsage: boolean;
@@ -79,7 +79,7 @@ async function collect(context: ServerContext, answer: Answerable, source: Gener
       ...answer.shape.head,
       object: answer.shape.wholeName,
       choices: answer.shape.whole(all, ending.reason),
-      usage: usageOf(ending.report, ending.completionTokens, answer.context),
+      usage: usageOf(ending.report, ending.completionTokens, answer.folded.context),
       ...(answer.returnTokenIds ? { prompt_token_ids: Array.from(answer.promptIds) } : {}),
       ...closing(answer, ending),
     };
@@ -122,7 +122,7 @@ async function settled(promise: Promise<unknown>, waitMs: number): Promise<void>
 
 async function sendPieces(context: ServerContext, answer: Answerable, iterator: Pieces, earliest: ReturnType<Pieces["next"]>, stream: EventStream): Promise<Delivery> {
   const { shape } = answer;
-  const usageChunk = answer.includeUsage || answer.context;
+  const usageChunk = answer.includeUsage || answer.folded.context;
   const usageNull = usageChunk ? { usage: null } : {};
   let first = true;
   const send = (choices: unknown[], more: object = {}) => {
@@ -136,7 +136,7 @@ async function sendPieces(context: ServerContext, answer: Answerable, iterator: 
       countTokens(context, ending);
       const last = closing(answer, ending);
       let delivery = await send(shape.finish(ending.reason, first), usageChunk ? {} : last);
-      if (usageChunk && delivery === "ok") delivery = await send([], { usage: usageOf(ending.report, ending.completionTokens, answer.context), ...last });
+      if (usageChunk && delivery === "ok") delivery = await send([], { usage: usageOf(ending.report, ending.completionTokens, answer.folded.context), ...last });
       return delivery === "ok" ? stream.send("[DONE]") : delivery;
     }
     const delivery = await send(shape.piece(next.value, first));
@@ -151,7 +151,7 @@ async function sendPieces(context: ServerContext, answer: Answerable, iterator: 
 /** What stands once, at the end of an answer. */
 function closing(answer: Answerable, ending: Ending): object {
   return {
-    ...(answer.report || answer.context ? { cache: reportBody(ending.report, answer.outcomes) } : {}),
+    ...(answer.report || answer.folded.context ? { cache: reportBody(ending.report, answer.folded, answer.tokenizer) } : {}),
     ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}),
   };
 }

@@ -1,5 +1,7 @@
-import type { Outcome } from "@palimpsest/directives";
+import type { Log } from "@palimpsest/directives";
 import type { Report } from "@palimpsest/engine";
+import type { TokenizerPort } from "../service.ts";
+import type { Folded } from "./prepare.ts";
 
 export interface Usage {
   prompt_tokens: number;
@@ -19,8 +21,15 @@ export function usageOf(report: Report, completionTokens: number, context: boole
   };
 }
 
-/** The report of WIRE 4 in its documented order, with what became of each directive. */
-export function reportBody(report: Report, outcomes: readonly Outcome[]): object {
+/** The report of an answer or a plan: counts, what became of each directive, and where the cached prefix ended, in the request's words. */
+export function reportBody(report: Report, { log, fold }: Folded, tokenizer: TokenizerPort): object {
   const { directives: _, miss, ...counts } = report;
-  return { ...counts, directives: outcomes, miss };
+  return { ...counts, directives: fold.outcomes, miss: miss && { ...miss, ...placeOf(miss.at_token, log, tokenizer) } };
+}
+
+/** The message that a token of the log belongs to, and its text. */
+function placeOf(token: number, { tokens, chat }: Log, tokenizer: TokenizerPort): object {
+  const id = tokens[token];
+  const message = chat?.owners[token];
+  return { ...(message === undefined ? {} : { message }), ...(id === undefined ? {} : { text: tokenizer.decode([id]) }) };
 }
