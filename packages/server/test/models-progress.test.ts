@@ -28,9 +28,10 @@ describe("the progress bar", () => {
   test("is a line for each tenth in a log", () => {
     const { lines, bar } = written(false);
     for (let step = 0; step <= 100; step += 1) bar.onProgress({ phase: "downloading", bytes: step * 1_000_000, total: 100_000_000 });
-    bar.onProgress({ phase: "waiting", bytes: 0, total: null });
+    for (const bytes of [0, 1, 2]) bar.onProgress({ phase: "verifying", bytes, total: 2 });
     bar.done();
     expect(lines.length).toBe(12);
+    expect(lines[11]).toBe("verifying smollm2-135m\n");
     expect(lines[3]).toBe("fetching smollm2-135m: 30 % of 100.0 MB\n");
   });
 

@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
-import type { TokenizerData } from "@palimpsest/kernels-cuda";
-import { describe, test } from "vitest";
-import { readTokenizerData } from "./gguf-metadata.ts";
+import { type TokenizerData, readModel } from "@palimpsest/kernels-cuda";
+import { beforeAll, describe, test } from "vitest";
 
 export const SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf";
 export const QWEN = "Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf";
@@ -17,8 +16,13 @@ const CATALOG_NAMES: Readonly<Record<string, string>> = { [SMOLLM2]: "smollm2-13
 export function describeWithModel(file: string, title: string, body: (data: () => TokenizerData) => void): void {
   const location = path.join(process.env["PALIMPSEST_HOME"] ?? path.join(homedir(), ".cache", "palimpsest"), "models", file);
   if (existsSync(location)) {
-    let data: TokenizerData | undefined;
-    describe(title, () => body(() => (data ??= readTokenizerData(location))));
+    describe(title, () => {
+      let data: TokenizerData;
+      beforeAll(async () => {
+        data = (await readModel(location)).tokenizer;
+      });
+      body(() => data);
+    });
     return;
   }
   const reason = `${file} is not in the cache folder; fetch it with: palimpsest pull ${CATALOG_NAMES[file]}`;

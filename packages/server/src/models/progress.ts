@@ -36,7 +36,7 @@ export function formatBytes(bytes: number): string {
 }
 
 /**
- * A bar on one line of a terminal; on anything else (a log) one line a phase and for each tenth of it. Call `done` at the end, also
+ * A bar on one line of a terminal; on anything else (a log) one line a phase, and one for each tenth of the download. Call `done` at the end, also
  * after an error, so that what comes next begins on a line of its own.
  */
 export function progressBar(title: string, output: ProgressOutput = process.stderr): { onProgress: OnProgress; done: () => void } {
@@ -52,6 +52,7 @@ export function progressBar(title: string, output: ProgressOutput = process.stde
     if (phase === "waiting") return show(verb);
     if (total === null || total === 0) return show(output.isTTY === true ? `${verb} ${formatBytes(bytes)}` : verb);
     const fraction = Math.min(bytes / total, 1);
+    if (output.isTTY !== true && phase !== "downloading") return show(verb);
     if (output.isTTY !== true) return show(`${verb}: ${Math.floor(fraction * 10) * 10} % of ${formatBytes(total)}`);
     const filled = Math.round(fraction * 24);
     const bar = `${"█".repeat(filled)}${"░".repeat(24 - filled)}`;
