@@ -57,13 +57,16 @@ export class BytePairMerger {
   }
 }
 
-/** A heap of numbers, smallest first. */
+/** A heap of numbers, smallest first. Four children a node: half the levels, and the children of a node share a cache line. */
 class NumberHeap {
   readonly #values: Float64Array;
-  #size = 0;
+  #size: number;
 
-  constructor(sizeMax: number) {
-    this.#values = new Float64Array(sizeMax);
+  /** @param values room for all that will ever be in it at once; the first `size` are in it */
+  constructor(values: Float64Array, size: number) {
+    this.#values = values;
+    this.#size = size;
+    for (let at = (size - 2) >> 2; at >= 0; at -= 1) this.#sink(at, values[at] as number);
   }
 
   push(value: number): void {
@@ -71,7 +74,7 @@ class NumberHeap {
     let at = this.#size;
     this.#size += 1;
     while (at > 0) {
-      const parent = (at - 1) >> 1;
+      const parent = (at - 1) >> 2;
       if ((values[parent] as number) <= value) break;
       values[at] = values[parent] as number;
       at = parent;
@@ -81,22 +84,28 @@ class NumberHeap {
 
   /** The smallest value, or −1 when there is none. */
   pop(): number {
-    const values = this.#values;
     if (this.#size === 0) return -1;
-    const smallest = values[0] as number;
+    const smallest = this.#values[0] as number;
     this.#size -= 1;
-    const value = values[this.#size] as number;
-    let at = 0;
+    this.#sink(0, this.#values[this.#size] as number);
+    return smallest;
+  }
+
+  #sink(from: number, value: number): void {
+    const values = this.#values;
+    const size = this.#size;
+    let at = from;
     for (;;) {
-      let child = 2 * at + 1;
-      if (child >= this.#size) break;
-      if (child + 1 < this.#size && (values[child + 1] as number) < (values[child] as number)) child += 1;
+      const first = 4 * at + 1;
+      if (first >= size) break;
+      const last = Math.min(first + 4, size);
+      let child = first;
+      for (let other = first + 1; other < last; other += 1) if ((values[other] as number) < (values[child] as number)) child = other;
       if ((values[child] as number) >= value) break;
       values[at] = values[child] as number;
       at = child;
     }
     values[at] = value;
-    return smallest;
   }
 }
 
@@ -106,18 +115,28 @@ const ENTRY_BASE = 2 ** 32;
 /** The symbols stand in a linked list by the byte they begin at; an entry whose pair has changed since is passed over. */
 function mergeWithHeap(bytes: Uint8Array, merges: Merges): MergedWord {
   const length = bytes.length;
-  const symbols = Int32Array.from(bytes, (byte) => merges.symbolOfByte[byte] as number);
-  const next = Int32Array.from(bytes, (_, at) => (at + 1 < length ? at + 1 : -1));
-  const previous = Int32Array.from(bytes, (_, at) => at - 1);
+  const symbols = new Int32Array(length);
+  const next = new Int32Array(length);
+  const previous = new Int32Array(length);
   const ranks = new Int32Array(length).fill(-1);
   // Each merge ends one symbol and looks at two pairs, so there are fewer than 3n entries in all.
-  const heap = new NumberHeap(3 * length);
+  const entries = new Float64Array(3 * length);
+  let count = 0;
+  for (let at = 0; at < length; at += 1) {
+    symbols[at] = merges.symbolOfByte[bytes[at] as number] as number;
+    next[at] = at + 1 < length ? at + 1 : -1;
+    previous[at] = at - 1;
+    if (at === 0) continue;
+    const rank = merges.rank(symbols[at - 1] as number, symbols[at] as number);
+    ranks[at - 1] = rank;
+    if (rank >= 0) entries[count++] = rank * ENTRY_BASE + at - 1;
+  }
+  const heap = new NumberHeap(entries, count);
   const look = (left: number, right: number) => {
     const rank = merges.rank(symbols[left] as number, symbols[right] as number);
     ranks[left] = rank;
     if (rank >= 0) heap.push(rank * ENTRY_BASE + left);
   };
-  for (let at = 0; at + 1 < length; at += 1) look(at, at + 1);
 
   for (let entry = heap.pop(); entry >= 0; entry = heap.pop()) {
     const rank = Math.floor(entry / ENTRY_BASE);
@@ -136,7 +155,10 @@ function mergeWithHeap(bytes: Uint8Array, merges: Merges): MergedWord {
     const before = previous[left] as number;
     if (before >= 0) look(before, left);
   }
+  return compactList(symbols, next);
+}
 
+function compactList(symbols: Int32Array, next: Int32Array): MergedWord {
   const starts: number[] = [];
   for (let at = 0; at >= 0; at = next[at] as number) starts.push(at);
   return { symbols: Int32Array.from(starts, (at) => symbols[at] as number), starts: Int32Array.from(starts) };

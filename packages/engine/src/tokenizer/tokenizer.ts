@@ -1,12 +1,10 @@
 import type { TokenizerData } from "@palimpsest/kernels-cuda";
-import { EngineError } from "../errors.ts";
 import { BytePairMerger } from "./byte-pairs.ts";
 import { Merges } from "./merges.ts";
 import { type PreTokenizer, preTokenizer, wordEnds } from "./pre-tokenizers.ts";
 import { type SpecialFilter, SpecialTokens } from "./special-tokens.ts";
-import {
-  TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_USER_DEFINED, byteLevelText, bytesOfByteLevelText, checkTokenizerData, endsOf, idsByText,
-} from "./vocabulary.ts";
+import { TokenBytes } from "./token-bytes.ts";
+import { TOKEN_CONTROL, TOKEN_UNKNOWN, byteLevelText, checkTokenizerData, endsOf, idsByText } from "./vocabulary.ts";
 import { WordCache } from "./word-cache.ts";
 
 export interface EncodeOptions {
@@ -40,7 +38,6 @@ export interface Encoding {
 /** Tokens of a word: one id, or ids with the units they begin and end at. */
 export type WordTokens = number | { ids: readonly number[]; starts: readonly number[]; ends: readonly number[] };
 
-const NO_BYTES = new Uint8Array(0);
 const acceptAll: SpecialFilter = () => true;
 const acceptUserDefined: SpecialFilter = ({ token }) => !token.control;
 
@@ -67,6 +64,8 @@ export class Tokenizer {
   readonly #merges: Merges;
   readonly #merger: BytePairMerger;
   readonly #words = new WordCache();
+  /** Made when first asked for: counting tokens does not need it. */
+  #tokenBytes: TokenBytes | undefined;
 
   /** @throws EngineError `tokenizer_unsupported`, `pre_tokenizer_unsupported`, `tokenizer_damaged` */
   constructor(data: TokenizerData) {
@@ -116,29 +115,27 @@ export class Tokenizer {
     return type === TOKEN_CONTROL || type === TOKEN_UNKNOWN;
   }
 
-  /** Bytes a token stands for; none for ids that the vocabulary does not use, since a model may be wider than its vocabulary. */
+  /**
+   * Bytes a token stands for; none for ids that the vocabulary does not use, since a model may be wider than its vocabulary. A view:
+   * not to be changed.
+   *
+   * @throws EngineError `token_invalid` for what is no natural number
+   */
   tokenBytes(id: number): Uint8Array {
-    if (!Number.isInteger(id) || id < 0) throw new EngineError("token_invalid", `a token id must be a natural number, got ${id}`);
-    const text = this.#tokens[id];
-    if (text === undefined) return NO_BYTES;
-    switch (this.#types[id]) {
-      case TOKEN_NORMAL:
-        return bytesOfByteLevelText(text);
-      case TOKEN_CONTROL:
-      case TOKEN_UNKNOWN:
-      case TOKEN_USER_DEFINED:
-        return new Uint8Array(Buffer.from(text));
-      case TOKEN_BYTE:
-        return bytesOfByteToken(text);
-      default:
-        return NO_BYTES;
-    }
+    this.#tokenBytes ??= new TokenBytes(this.#tokens, this.#types);
+    return this.#tokenBytes.of(id);
   }
 
   decodeBytes(ids: Iterable<number>, { special = true }: DecodeOptions = {}): Uint8Array {
-    const pieces: Uint8Array[] = [];
-    for (const id of ids) if (special || !this.isControl(id)) pieces.push(this.tokenBytes(id));
-    return new Uint8Array(Buffer.concat(pieces));
+    const shown = Array.from(ids);
+    const pieces = (special ? shown : shown.filter((id) => !this.isControl(id))).map((id) => this.tokenBytes(id));
+    const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+    let at = 0;
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    return bytes;
   }
 
   /** Text of tokens; bytes that are no UTF-8 become U+FFFD. For text that arrives token by token use `Utf8Stream`. */
@@ -200,12 +197,6 @@ export class Tokenizer {
     }
     return parts;
   }
-}
-
-/** `<0xE4>` */
-function bytesOfByteToken(text: string): Uint8Array {
-  const digits = /^<0x([0-9A-Fa-f]{2})>$/.exec(text)?.[1];
-  return digits === undefined ? bytesOfByteLevelText(text) : Uint8Array.of(Number.parseInt(digits, 16));
 }
 
 /** For each byte of a word's UTF-8 the units at which its character begins and ends. */
