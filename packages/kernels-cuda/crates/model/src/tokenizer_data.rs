@@ -31,7 +31,8 @@ const USER_DEFINED: i32 = 4;
 const END_OF_TURN: &[&str] = &["<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>"];
 
 /// Pre-tokenizers whose models begin every text with BOS where the file does not say (llama.cpp's table).
-const PRE_WITH_BOS: &[&str] = &["llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "tekken"];
+const PRE_WITH_BOS: &[&str] =
+    &["llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken", "chameleon"];
 
 impl TokenizerData {
     /// Errors: `model_file_damaged` that names the key.

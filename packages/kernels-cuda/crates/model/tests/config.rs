@@ -200,6 +200,8 @@ fn rotary_scalings_are_read_or_refused_by_name() {
     let factors = |count: usize| llama().tensor("rope_freqs.weight", &[count]).config();
     assert_eq!(factors(8).map(|config| config.rotaries[0].frequency_factors.clone()), Ok(Some(vec![1.0; 8])));
     assert_refused(factors(16), Code::ModelFileDamaged, "rope_freqs.weight", "expected [8]");
+    let magnitude = llama().set("llama.rope.scaling.attn_factor", Value::F32(1.2)).config();
+    assert_refused(magnitude, Code::RotaryUnsupported, "llama.rope.scaling.attn_factor", "with yarn only");
     let base = llama().set("llama.rope.freq_base", Value::F32(-1.0)).config();
     assert_refused(base, Code::ModelFileDamaged, "llama.rope.freq_base", "more than 1");
 }
@@ -223,6 +225,7 @@ fn windows_of_gemma3_follow_the_file() {
     let with = |value: Value| Parts::of(Architecture::Gemma3).set("gemma3.attention.sliding_window_pattern", value).config();
     let windows = |config: Config| config.layers.iter().map(|layer| layer.window.is_some()).collect::<Vec<_>>();
     assert_eq!(with(Value::Array(Array::Bool(vec![false, true]))).map(windows), Ok(vec![false, true]));
+    assert_eq!(with(Value::Array(Array::U32(vec![1, 0]))).map(windows), Ok(vec![true, false]));
     assert_eq!(with(Value::U32(1)).map(windows), Ok(vec![false, false]));
     let key = "gemma3.attention.sliding_window_pattern";
     assert_refused(with(Value::Array(Array::Bool(vec![true]))), Code::ModelFileDamaged, key, "expected 2 booleans");

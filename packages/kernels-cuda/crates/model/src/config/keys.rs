@@ -1,6 +1,6 @@
 //! Keys of the metadata under the architecture's name, with bounds.
 
-use crate::gguf::{Array, Header, Value};
+use crate::gguf::{Header, Value};
 use palimpsest_kernels::{Code, Error, Result};
 
 /// Largest size that any key may give: sizes are multiplied with each other, and tables are made of them.
@@ -61,10 +61,6 @@ impl<'a> Keys<'a> {
 
     pub(super) fn string(&self, key: &str) -> Result<Option<&'a str>> {
         self.header.string(&self.name(key))
-    }
-
-    pub(super) fn array(&self, key: &str) -> Result<Option<&'a Array>> {
-        self.header.array(&self.name(key))
     }
 
     pub(super) fn value(&self, key: &str) -> Option<&'a Value> {

@@ -85,6 +85,8 @@ const FEATURES: &[(&str, f64)] = &[
     ("embedding_scale", 1.0),
     ("residual_scale", 1.0),
     ("logit_scale", 1.0),
+    ("rope.scaling.alpha", 0.0),
+    ("rope.scaling.yarn_log_multiplier", 0.0),
 ];
 
 fn refuse_features(keys: &Keys, traits: &Traits) -> Result<()> {
@@ -204,11 +206,14 @@ fn read_layers(keys: &Keys, traits: &Traits, count: usize, global: Rotary) -> Re
 /// Which layers have a window.
 fn window_pattern(keys: &Keys, windows: Windows, count: usize) -> Result<Vec<bool>> {
     const KEY: &str = "attention.sliding_window_pattern";
-    if let Some(Value::Array(_)) = keys.value(KEY) {
-        return match keys.array(KEY)? {
-            Some(Array::Bool(pattern)) if pattern.len() == count => Ok(pattern.clone()),
-            _ => Err(keys.damaged(KEY, format!("is an array, expected {count} booleans"))),
+    if let Some(Value::Array(array)) = keys.value(KEY) {
+        // Files hold booleans or numbers.
+        let pattern = match array {
+            Array::Bool(pattern) => Some(pattern.clone()),
+            numbers => numbers.to_u64().map(|numbers| numbers.iter().map(|&number| number != 0).collect()),
         };
+        let damaged = || keys.damaged(KEY, format!("is an array, expected {count} booleans"));
+        return pattern.filter(|pattern| pattern.len() == count).ok_or_else(damaged);
     }
     let period = keys.size(KEY)?.unwrap_or(windows.period);
     if period == 0 {

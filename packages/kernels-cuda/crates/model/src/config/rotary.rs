@@ -79,7 +79,13 @@ fn read_scaling(keys: &Keys, context_length: usize) -> Result<Scaling> {
     if let Some(wrong) = factor.filter(|&factor| factor < 1.0) {
         return Err(keys.damaged("rope.scaling.factor", format!("is {wrong}, expected at least 1")));
     }
-    match keys.string("rope.scaling.type")? {
+    let kind = keys.string("rope.scaling.type")?;
+    if kind != Some("yarn") && keys.float("rope.scaling.attn_factor")?.is_some_and(|factor| factor != 1.0) {
+        let name = keys.name("rope.scaling.attn_factor");
+        let message = format!("{name} is handled with yarn only");
+        return Err(Error::at(Code::RotaryUnsupported, name, message));
+    }
+    match kind {
         Some("none") => Ok(Scaling::None),
         // llama.cpp reads a factor without a type as linear.
         None | Some("linear") => Ok(factor.filter(|&factor| factor != 1.0).map_or(Scaling::None, |factor| Scaling::Linear { factor })),
