@@ -80,14 +80,14 @@ export class Cache {
   }
 
   /**
-   * Enters the cells [from, to) of a path; `value` is used up, and null for cells that were not computed. Null where the tree cannot take them: full, or the path in front of them
+   * Enters the cells [from, to) of a path; `value` is used up. Null where the tree cannot take them: full, or the path in front of them
    * is gone. Cells that are not entered are still their owner's, only nobody else finds them.
    */
-  publish(namespace: string, path: Path, from: number, to: number, value: CellLease | null): MatchLease<CellLease> | null {
+  publish(namespace: string, path: Path, from: number, to: number, value: CellLease): MatchLease<CellLease> | null {
     try {
       return this.tree.insert(namespace, path, from, to, value);
     } catch (error) {
-      value?.release();
+      value.release();
       const code = (error as { code?: unknown }).code;
       if (code === "nodes_exceeded" || code === "namespaces_exceeded" || code === "path_unknown") return null;
       throw error;

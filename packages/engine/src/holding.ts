@@ -28,8 +28,6 @@ export class Holding {
   readonly #namespace: string;
   /** The match, then what was published, in cell order as far as they follow one another. */
   readonly #leases: MatchLease<CellLease>[];
-  /** The tree knows the path up to here, held by our leases. */
-  #knownTo: number;
   /** In the order in which they are filled; only the last one has room. */
   readonly #own: OwnPages[] = [];
   #promised: number;
@@ -42,7 +40,6 @@ export class Holding {
     this.#cache = cache;
     this.#namespace = namespace;
     this.#leases = [match];
-    this.#knownTo = match.length;
     this.#promised = promised;
     this.table = new CellTable(cache.pool.pageSize);
     narrow(match, read);
@@ -72,7 +69,7 @@ export class Holding {
    * them already, computed by somebody else, we go on with its cells, and our own go.
    */
   publish(path: Path, from: number, to: number): void {
-    if (this.#private || !this.#enterHole(path, from)) return;
+    if (this.#private) return;
     for (let cell = from; cell < to; ) {
       const value = this.#gather(cell, to);
       const end = cell + value.length;
@@ -82,7 +79,6 @@ export class Holding {
         return;
       }
       this.#disown(end - cell);
-      this.#knownTo = Math.max(this.#knownTo, end);
       cell = end;
     }
   }
@@ -112,20 +108,6 @@ export class Holding {
   /** Places that only this sequence may write. For the auditor: no slot is named by two sequences. */
   *writableSlots(): Generator<number> {
     for (const { lease } of this.#own) for (let i = 0; i < lease.length; i++) yield lease.slot(i);
-  }
-
-  /** Cells in front of `cell` that nobody reads were not computed: the tree learns of them without a value. False: it cannot. */
-  #enterHole(path: Path, cell: number): boolean {
-    if (cell <= this.#knownTo) return true;
-    const lease = this.#cache.publish(this.#namespace, path, this.#knownTo, cell, null);
-    if (lease === null) {
-      this.#private = true;
-      return false;
-    }
-    lease.skip(this.#knownTo, cell);
-    this.#leases.push(lease);
-    this.#knownTo = cell;
-    return true;
   }
 
   #more(count: number): OwnPages {

@@ -16,6 +16,8 @@ export interface Wish {
   ask: boolean;
   /** Generated tokens are run, so that the open birth's view is read. */
   open: boolean;
+  /** Cells from here on were never computed, and are run in any case: whoever shares the log up to an edit shares these cells. */
+  known: number;
 }
 
 /** A missing stretch of one birth; [from, needed) of it is read by somebody. */
@@ -27,15 +29,16 @@ interface Missing {
 }
 
 /**
- * What must run for a fold whose `resident` cells are at hand: the rows that are wished for, and by reverse closure every missing cell
+ * What must run for a fold whose `resident` cells are at hand: new cells, the rows that are wished for, and by reverse closure every missing cell
  * that one of them reads, directly or through other missing cells. Ascending in cells, which is an order in which they can be computed:
- * a cell reads only cells born before it. A missing cell that nobody reads is in no work, whether it was evicted or never computed.
+ * a cell reads only cells born before it. An evicted cell that nobody reads is in no work.
  *
  * Cells of one birth are causal, so its highest row reads all below it: per stretch one number says what is needed.
  */
 export function planWork(fold: Fold, resident: RangeSet, wish: Wish): Work[] {
   if (wish.echo) return everything(fold, resident);
   const missing = missingStretches(fold.births, resident);
+  for (const stretch of missing) if (stretch.to > wish.known) need(stretch, stretch.to);
   const asked = wish.ask && resident.has(fold.lastCell);
   let piece = missing.length - 1;
   for (let index = fold.births.length - 1; index >= 0; index--) {

@@ -39,7 +39,7 @@ export class Scheduler {
     if (this.waiting.length >= this.#limits.waitingMax) {
       throw new EngineError("queue_full", `${this.waiting.length} requests are waiting already; retry later`);
     }
-    const worst = pagesFor(planWork(sequence.fold, new RangeSet(), wishOf(sequence)), sequence.openCellsMax, this.#cache.pool.pageSize);
+    const worst = pagesFor(planWork(sequence.fold, new RangeSet(), wishOf(sequence, 0)), sequence.openCellsMax, this.#cache.pool.pageSize);
     if (worst > this.#cache.pool.pages) {
       const message = `the request needs up to ${worst} pages of ${this.#cache.pool.pageSize} cells, the cache has ${this.#cache.pool.pages}; shorten it or allow fewer tokens`;
       throw new EngineError("pages_exceeded", message);
@@ -146,12 +146,12 @@ export class Scheduler {
 export function planFor(sequence: Sequence, match: MatchLease<CellLease>): { work: Work[]; found: Found } {
   const resident = new RangeSet();
   for (const { start, length, value } of match.spans) if (value !== null) resident.add(start, start + length);
-  const work = planWork(sequence.fold, resident, wishOf(sequence));
+  const work = planWork(sequence.fold, resident, wishOf(sequence, match.length));
   return { work, found: { known: match.length, end: match.end, difference: match.difference } };
 }
 
-function wishOf({ request, readsOpen }: Sequence): Wish {
-  return { echo: request.echo, ask: true, open: readsOpen };
+function wishOf({ request, readsOpen }: Sequence, known: number): Wish {
+  return { echo: request.echo, ask: true, open: readsOpen, known };
 }
 
 function pagesFor(work: readonly Work[], openCells: number, pageSize: number): number {

@@ -20,11 +20,12 @@ test(`the work for ${SEEDS} random holes is what a search cell by cell says`, ()
     const open = random.chance(0.5);
     const folded = fold(log, directives);
     const { births } = folded;
-    const work = planWork(folded, resident, { echo: false, ask: true, open });
+    const work = planWork(folded, resident, { echo: false, ask: true, open, known });
     const run = new Set(work.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i)));
 
     // Search: what is run reads cells; a missing cell that is read is run.
     const expected = new Set<number>([lastCell]);
+    for (let cell = known; cell < cells; cell++) expected.add(cell);
     const pending = [...expected];
     const read = (cell: number) => {
       if (resident.has(cell) || expected.has(cell)) return;
@@ -50,7 +51,7 @@ test("echo runs every cell, and stores only what is missing", () => {
   const resident = new RangeSet();
   resident.add(3, 8);
   resident.add(12, 20);
-  const work = planWork(fold(log, [{ op: "drop", target: { tokens: [2, 5] }, at: { token: 10 } }]), resident, { echo: true, ask: true, open: true });
+  const work = planWork(fold(log, [{ op: "drop", target: { tokens: [2, 5] }, at: { token: 10 } }]), resident, { echo: true, ask: true, open: true, known: 20 });
   expect(work).toStrictEqual([
     { birth: 0, from: 0, to: 3, store: true },
     { birth: 0, from: 3, to: 8, store: false },
@@ -66,13 +67,13 @@ test("a dropped and evicted cell that nobody reads stays evicted", () => {
   const resident = new RangeSet();
   resident.add(0, 5);
   resident.add(10, 30);
-  const plan = (more: Partial<Parameters<typeof planWork>[2]>) => planWork(edited, resident, { echo: false, ask: true, open: true, ...more });
+  const plan = (more: Partial<Parameters<typeof planWork>[2]>) => planWork(edited, resident, { echo: false, ask: true, open: true, known: 30, ...more });
   expect(plan({})).toStrictEqual([{ birth: 1, from: 29, to: 30, store: false }]);
   // A cell between the dropped ones and the drop was born while they were visible.
   const other = new RangeSet();
   other.add(0, 5);
   other.add(12, 30);
-  expect(planWork(edited, other, { echo: false, ask: true, open: true })).toStrictEqual([
+  expect(planWork(edited, other, { echo: false, ask: true, open: true, known: 30 })).toStrictEqual([
     { birth: 0, from: 5, to: 12, store: true },
     { birth: 1, from: 29, to: 30, store: false },
   ]);

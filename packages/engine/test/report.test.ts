@@ -18,7 +18,7 @@ test("every cell is counted once: computed, else read with a shift, else read in
     const resident = new RangeSet();
     for (let cell = 0; cell < known; cell++) if (random.chance(0.8)) resident.add(cell, cell + 1);
     const [echo, open] = [random.chance(0.2), random.chance(0.6)];
-    const work = planWork(folded, resident, { echo, ask: true, open });
+    const work = planWork(folded, resident, { echo, ask: true, open, known });
     const reads = new Reads(folded);
     for (const part of work) reads.ran(part, known);
     if (open) reads.ranOpen();

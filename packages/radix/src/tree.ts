@@ -114,12 +114,10 @@ export class RadixTree<V> {
    * be known to the tree, resident or not. The lease that comes back holds the tree's own values for [from, to): whoever computed the
    * same cells a second time goes on with these, and gives its own copies back only then.
    *
-   * Without a value (null) the cells stay holes where they are: their place is known, as of cells that nobody needs to compute.
-   *
    * `since` is the `epoch` at which the computation of these cells began: when they were erased since, the insertion is refused with
    * `path_erased`. `path` is the whole log as far as it is known, also beyond `to`.
    */
-  insert(namespace: string, path: Path, from: number, to: number, value: V | null, since = this.epoch): MatchLease<V> {
+  insert(namespace: string, path: Path, from: number, to: number, value: V, since = this.epoch): MatchLease<V> {
     this.#check(path, to);
     if (!Number.isInteger(from) || from < 0 || from >= to || to > path.tokens.length) {
       throw new RadixError("path_invalid", `an insertion is of cells of its path, at least one, not of [${from}, ${to})`, "from");
@@ -233,7 +231,7 @@ export class RadixTree<V> {
   }
 
   /** Follows the path from the end of `node` to `to`, adds what is not there, and returns the node that ends at `to`. */
-  #extend(node: Node<V>, path: Path, place: Place<V>, to: number, value: V | null): Node<V> {
+  #extend(node: Node<V>, path: Path, place: Place<V>, to: number, value: V): Node<V> {
     const store = this.#store;
     const { tokens, events } = path;
     let { cell, nextEvent } = place;
@@ -257,9 +255,8 @@ export class RadixTree<V> {
         last = store.add(last, event, fresh.block, fresh.offset + cell - freshFrom, stretch);
       }
       cell += last.length;
-      if (rest === null) continue;
-      let part: V = rest;
-      if (cell < to) [part, rest] = store.ops.split(part, last.length);
+      let part = rest;
+      if (cell < to) [part, rest] = store.ops.split(rest, last.length);
       if (last.value === null) store.fill(last, part);
       else store.ops.release(part);
     }

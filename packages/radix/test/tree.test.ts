@@ -26,36 +26,6 @@ const codeOf = (act: () => unknown) => {
   return "no error";
 };
 
-describe("insert without a value", () => {
-  it("enters cells as holes, behind which others are found", () => {
-    const { tree, put, ops } = setup();
-    const of = path("a b c d");
-    const head = put("a b c d", 0, 2);
-    const hole = tree.insert(NS, of, 2, 3, null);
-    const tail = put("a b c d", 3, 4);
-    tree.checkIntegrity();
-    for (const lease of [head, hole, tail]) lease.release();
-    tree.checkIntegrity();
-    expect(tree.stats()).toMatchObject({ cells: 3, holeCells: 1, leases: 0 });
-    const again = tree.match(NS, of);
-    expect(again.spans.map(({ start, value }) => [start, value === null])).toEqual([[0, false], [2, true], [3, false]]);
-    again.release();
-    // A hole is filled by whoever computes its cells after all.
-    put("a b c d", 2, 3).release();
-    expect(tree.stats()).toMatchObject({ cells: 4, holeCells: 0 });
-    expect(tree.evict(10)).toBe(4);
-    expect(ops.open).toBe(0);
-  });
-
-  it("leaves nothing behind when nothing was computed behind it", () => {
-    const { tree } = setup();
-    const hole = tree.insert(NS, path("a b"), 0, 2, null);
-    tree.checkIntegrity();
-    hole.release();
-    expect(tree.stats()).toMatchObject({ nodes: 0, namespaces: 0 });
-  });
-});
-
 describe("match", () => {
   it("finds the longest known beginning and takes a lease on it", () => {
     const { tree, put, ops } = setup();
