@@ -196,7 +196,7 @@ export class Engine {
     for (const { sequence } of prepared.entries) {
       if (sequence.ended) continue;
       if (sequence.leaving !== null) this.#end(sequence);
-      else if (sequence.maxTokens === 0 && !sequence.isPrefilling) this.#finish(sequence, "length");
+      else if (sequence.outcome !== null && !sequence.isPrefilling) this.#finish(sequence, sequence.outcome);
     }
     this.#onStep?.(result);
   }
@@ -216,16 +216,13 @@ export class Engine {
     if (sequence.leaving !== null) return;
     this.#deliverScores(sequence);
     if (sequence.request.stopTokens.includes(token)) {
-      this.#finish(sequence, "stop", token);
+      sequence.outcome = { reason: "stop", stopToken: token };
       return;
     }
     sequence.generated++;
-    const isLast = sequence.generated === sequence.maxTokens;
-    // The next request may come the moment the last token is seen.
-    if (isLast) this.#publishAnswer(sequence);
+    if (sequence.generated === sequence.maxTokens) sequence.outcome = { reason: "length" };
     else sequence.append(token);
     sequence.answer.push({ type: "token", id: token, ...(logprob === undefined ? {} : { logprob }) });
-    if (isLast) this.#finish(sequence, "length");
   }
 
   #deliverScores(sequence: Sequence): void {
@@ -240,20 +237,20 @@ export class Engine {
   }
 
   /** The answer is complete: its cells go to the tree, its leases back, and its reader gets the end. */
-  #finish(sequence: Sequence, reason: "stop" | "length", stopToken?: number): void {
+  #finish(sequence: Sequence, outcome: NonNullable<Sequence["outcome"]>): void {
     this.#deliverScores(sequence);
     this.#publishAnswer(sequence);
     const { fold, request, reads, promptSteps, admission } = sequence;
     const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
     const report = reportOf(fold, request.promptTokens, reads, promptSteps, miss);
     this.#depart(sequence);
-    sequence.answer.push({ type: "end", reason, ...(stopToken === undefined ? {} : { stopToken }), report });
+    sequence.answer.push({ type: "end", ...outcome, report });
   }
 
   /** Whoever wanted to leave leaves, with what was computed for it published. */
   #end(sequence: Sequence): void {
     if (sequence.leaving === "stopped") {
-      this.#finish(sequence, "stop");
+      this.#finish(sequence, { reason: "stop" });
       return;
     }
     this.#publishAnswer(sequence);

@@ -53,6 +53,8 @@ export class Sequence {
   promptSteps = 0;
   promptStep = 0;
   scoresDelivered = false;
+  /** How its answer ended; it goes once the rest of its prompt's cells, which an edit at the end may own, are computed too. */
+  outcome: { reason: "stop" | "length"; stopToken?: number } | null;
   /** Why it has to leave, if it has. */
   leaving: "cancelled" | "stopped" | null = null;
   cause: unknown = undefined;
@@ -68,6 +70,7 @@ export class Sequence {
     this.namespace = namespace;
     this.answer = answer;
     this.maxTokens = maxTokens;
+    this.outcome = maxTokens === 0 ? { reason: "length" } : null;
     this.length = fold.tokens.length;
     this.ranTo = fold.tokens.length;
     this.publishedTo = fold.tokens.length;
