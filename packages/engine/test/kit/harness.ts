@@ -12,12 +12,13 @@ export interface Answered {
 }
 
 /** An engine on a scripted model that checks everything that must hold after every step. */
-export function scriptedEngine(options: ScriptedOptions = {}, limits: Partial<EngineLimits> = {}) {
+export function scriptedEngine(options: ScriptedOptions = {}, limits: Partial<EngineLimits> = {}, clock: () => number = () => 0) {
   const runtime = new ScriptedRuntime(options);
   let failure: unknown = null;
   const engine: Engine = new Engine({
     runtime,
     limits,
+    clock,
     onStep: () => {
       try {
         engine.checkIntegrity();
