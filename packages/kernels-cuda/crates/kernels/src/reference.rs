@@ -3,6 +3,7 @@
 //! One source, compiled for AVX-512, for AVX2 with FMA, and for what the build asks; chosen when the level is made.
 
 pub(crate) mod attend;
+mod exact;
 mod multiply;
 
 use std::ops::Range;
@@ -124,13 +125,13 @@ impl Default for Reference {
 
 versions! {
     fn normalize_row(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
-        small::normalize::<FUSED>(x, weight, epsilon, out)
+        exact::normalize(x, weight, epsilon, out)
     }
     fn gate_row(kind: Gate, g: &[f32], u: &[f32], out: &mut [f32]) {
         small::gate::<FUSED>(kind, g, u, out)
     }
     fn rotate_head(pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {
-        small::rotate(pairs, cosines, sines, scale, x, out)
+        exact::rotate(pairs, cosines, sines, scale, x, out)
     }
     /// # Safety
     /// As `Kernels::multiply`.

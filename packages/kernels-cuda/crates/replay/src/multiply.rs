@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// Outputs computed together: so many independent sums for each row.
 const PANEL: usize = 16;
 /// Products that are summed in f32 before the sum goes on in f64.
-const BLOCK: usize = 128;
+const BLOCK: usize = 32;
 /// Products below which threads cost more than they bring.
 const PARALLEL_MIN: usize = 1 << 20;
 
