@@ -14,8 +14,10 @@ export interface EngineLimits {
   waitingMax: number;
   /** Requests that may be admitted in front of one that waits for pages; then nothing passes it any more. */
   bypassesMax: number;
-  /** Waiting requests that are looked at behind one that does not fit. */
+  /** Waiting requests that are looked at, from the first in line. */
   lookaheadMax: number;
+  /** A request waits for the prompt of another that runs when they agree in so many more cells than the tree has. */
+  shareCellsMin: number;
   /** Nodes of the prefix tree. */
   treeNodesMax: number;
 }
@@ -28,6 +30,7 @@ export const ENGINE_LIMITS: EngineLimits = {
   waitingMax: 1024,
   bypassesMax: 32,
   lookaheadMax: 16,
+  shareCellsMin: 64,
   treeNodesMax: 1 << 20,
 };
 

@@ -62,16 +62,17 @@ export class Scheduler {
   admit(): Sequence[] {
     if (!this.#worthTrying) return [];
     this.#worthTrying = false;
-    let blocked = 0;
-    for (let index = 0; this.running.length < this.#limits.runningMax; ) {
+    let firstBlocked = -1;
+    for (let index = 0; this.running.length < this.#limits.runningMax && index < this.#limits.lookaheadMax; ) {
       const sequence = this.waiting.at(index);
       if (sequence === undefined) break;
-      if (blocked > 0 && (this.waiting.bypasses >= this.#limits.bypassesMax || blocked >= this.#limits.lookaheadMax)) break;
-      if (this.#tryAdmit(sequence)) this.waiting.admit(index);
-      else {
-        blocked++;
-        index++;
-      }
+      if (firstBlocked >= 0 && this.waiting.bypasses(firstBlocked) >= this.#limits.bypassesMax) break;
+      const tried = this.#tryAdmit(sequence);
+      if (tried === "admitted") this.waiting.admit(index);
+      else index++;
+      if (tried === "blocked" && firstBlocked < 0) firstBlocked = index - 1;
+      // What it waits for comes with the next step.
+      if (tried === "shared") this.#worthTrying = true;
     }
     if (this.running.length > 0 || this.waiting.length === 0) return [];
     const stuck = this.waiting.at(0)!;
@@ -89,11 +90,18 @@ export class Scheduler {
     return entries;
   }
 
-  /** Match and promise in one go; on refusal the match is given back at once. */
-  #tryAdmit(sequence: Sequence): boolean {
+  /**
+   * Match and promise in one go; on refusal the match is given back at once. "shared": somebody who runs is about to compute a good
+   * part of the prompt, which is worth waiting for without holding anything.
+   */
+  #tryAdmit(sequence: Sequence): "admitted" | "blocked" | "shared" {
     const { pageSize } = this.#cache.pool;
     while (true) {
       const match = this.#cache.match(sequence.namespace, sequence.path());
+      if (this.#isBeingComputed(sequence, match.length)) {
+        match.release();
+        return "shared";
+      }
       const { work, found } = planFor(sequence, match);
       const read = cellsRead(sequence.fold, work, sequence.readsOpen);
       const pages = pagesFor(work, sequence.openCellsMax, pageSize);
@@ -101,14 +109,22 @@ export class Scheduler {
         const holding = new Holding(this.#cache, sequence.namespace, match, pages, read);
         sequence.begin({ holding, work, found });
         this.running.push(sequence);
-        return true;
+        return "admitted";
       }
       match.release();
       // A match may pin more pages than its cells fill, other branches' cells beside them. Alone, the request makes room for itself.
-      if (this.running.length > 0 || this.#cache.pool.audit().cached === 0) return false;
+      if (this.running.length > 0 || this.#cache.pool.audit().cached === 0) return "blocked";
       const { free, pages: total } = this.#cache.pool;
-      if (!this.#cache.evictUntilFree(Math.min(total, free + Math.max(1, pages - this.#cache.available)))) return false;
+      if (!this.#cache.evictUntilFree(Math.min(total, free + Math.max(1, pages - this.#cache.available)))) return "blocked";
     }
+  }
+
+  /** Whether a running prompt goes on together with this one behind the `known` cells that the tree has. */
+  #isBeingComputed(sequence: Sequence, known: number): boolean {
+    const enough = known + (sequence.waitsForShared ? 1 : this.#limits.shareCellsMin);
+    if (enough > sequence.length) return false;
+    sequence.waitsForShared = this.running.some((other) => other.isPrefilling && other.namespace === sequence.namespace && agree(sequence, other, enough));
+    return sequence.waitsForShared;
   }
 
   /**
@@ -139,6 +155,18 @@ export class Scheduler {
       grants.set(sequence, 1 + more);
     });
     return grants;
+  }
+}
+
+/** Whether the first `cells` cells of two paths are the same, with the same edits in front of them. */
+function agree(one: Sequence, other: Sequence, cells: number): boolean {
+  if (other.fold.tokens.length < cells) return false;
+  for (let cell = 0; cell < cells; cell++) if (one.tokens[cell] !== other.tokens[cell]) return false;
+  for (let i = 0; ; i++) {
+    const [mine, theirs] = [one.events[i], other.events[i]];
+    const [myEnd, theirEnd] = [mine === undefined || mine.at >= cells, theirs === undefined || theirs.at >= cells];
+    if (myEnd || theirEnd) return myEnd && theirEnd;
+    if (mine!.at !== theirs!.at || mine!.key !== theirs!.key) return false;
   }
 }
 

@@ -55,6 +55,8 @@ export class Sequence {
   scoresDelivered = false;
   /** How its answer ended; it goes once the rest of its prompt's cells, which an edit at the end may own, are computed too. */
   outcome: { reason: "stop" | "length"; stopToken?: number } | null;
+  /** Once it waits for another's prompt, it waits for all that both have in common. */
+  waitsForShared = false;
   /** Why it has to leave, if it has. */
   leaving: "cancelled" | "stopped" | null = null;
   cause: unknown = undefined;
@@ -122,11 +124,13 @@ export class Sequence {
     return Math.max(0, this.maxTokens - 1);
   }
 
-  /** Gives back what an event hides in front of the next row: nothing hidden is ever seen again. */
+  /** Gives back what events in front of the next row hide: nothing hidden is ever seen again. */
   skipHidden(): void {
-    const { events } = this.fold;
-    for (; this.#eventsPassed < events.length && events[this.#eventsPassed]!.cell <= this.nextCell; this.#eventsPassed++) {
-      for (const [from, to] of events[this.#eventsPassed]!.hidden) this.admission!.holding.skip(from, to);
+    for (; this.#eventsPassed < this.fold.events.length; this.#eventsPassed++) {
+      const { cell, hidden } = this.fold.events[this.#eventsPassed]!;
+      // An event may hide cells that it has brought itself: until they are computed they read each other.
+      if (this.nextCell < hidden.reduce((end, range) => Math.max(end, range[1]), cell)) return;
+      for (const [from, to] of hidden) this.admission!.holding.skip(from, to);
     }
   }
 

@@ -4,7 +4,7 @@ interface Waiter {
   sequence: Sequence;
   ticket: number;
   sinceMs: number;
-  /** Requests that were admitted in front of it while it stood first. */
+  /** Requests behind it that were admitted in front of it. */
   bypassed: number;
 }
 
@@ -41,9 +41,9 @@ export class WaitingLine {
     return this.#line[index]?.sequence;
   }
 
-  /** Times that somebody passed the first in line. */
-  get bypasses(): number {
-    return this.#line[0]?.bypassed ?? 0;
+  /** Times that somebody passed the one at `index`. */
+  bypasses(index: number): number {
+    return this.#line[index]?.bypassed ?? 0;
   }
 
   /** The one at `index` is admitted; those in front of it were passed. */

@@ -221,3 +221,38 @@ test("a full tree costs sharing, never an answer", async () => {
   expect(engine.state().pages.leased).toBe(0);
   audit();
 });
+
+test("of requests that come together with one prompt, one computes it and the others wait for its cells", async () => {
+  const { engine, runtime, audit } = scriptedEngine({ pages: 64 }, { rowsPerStepMax: 32 });
+  const prompt = log(200, 1);
+  const answers = await Promise.all([1, 2, 3, 4].map((tail) => collect(engine.generate(request([...prompt, tail], [], { maxTokens: 3 })))));
+  // The prompt once, four ends, two more rows for each answer.
+  expect(runtime.rows).toBe(200 + 4 + 8);
+  expect(answers.map(({ report }) => report.computed_tokens)).toStrictEqual([201, 1, 1, 1]);
+  audit();
+});
+
+test("whoever waits for another's cells is admitted when that one leaves", async () => {
+  const { engine, audit } = scriptedEngine({ pages: 64 }, { rowsPerStepMax: 16 });
+  const controller = new AbortController();
+  const first = failureOf(engine.generate(request(log(300, 1), [], { signal: controller.signal })));
+  const second = collect(engine.generate(request(log(300, 1), [], { maxTokens: 2 })));
+  for (let i = 0; i < 8; i++) await turn();
+  expect(engine.state()).toMatchObject({ running: 1, waiting: 1 });
+  controller.abort();
+  expect(await first).toMatchObject({ code: "request_cancelled" });
+  const { report } = await second;
+  expect(report.cached_tokens).toBeGreaterThanOrEqual(16);
+  expect(report.cached_tokens + report.computed_tokens).toBe(300);
+  audit();
+});
+
+test("two who compute the same cells at a time keep one copy, and give the other back", async () => {
+  const { engine, audit } = scriptedEngine({ pages: 64, pageSize: 4 }, { shareCellsMin: 1 << 20, rowsPerStepMax: 40 });
+  const prompt = log(60, 1);
+  const [one, other] = await Promise.all([collect(engine.generate(request(prompt))), collect(engine.generate(request(prompt)))]);
+  expect(other.logprobs).toStrictEqual(one.logprobs);
+  // 63 cells in pages of 4: chunks that end in the middle of a page cost one page each at most.
+  expect(engine.state().pages.cached).toBeLessThanOrEqual(20);
+  audit();
+});

@@ -59,7 +59,7 @@ test(`${SEEDS} families of random logs answer as their naive fold says, whatever
     const pageSize = random.pick([1, 5, 16]);
     const longest = Math.max(...cases.map(({ log, directives, maxTokens }) => fold(log, directives).tokens.length + maxTokens));
     const pages = Math.ceil(longest / pageSize) + random.int(0, 12);
-    const { engine, audit } = scriptedEngine({ pageSize, pages, vocabularySize: VOCABULARY }, { rowsPerStepMax: random.int(1, 256), rowsBesideDecodeMax: random.int(1, 64) });
+    const { engine, audit } = scriptedEngine({ pageSize, pages, vocabularySize: VOCABULARY }, { rowsPerStepMax: random.int(1, 256), rowsBesideDecodeMax: random.int(1, 64), shareCellsMin: random.pick([1, 8, 1 << 20]) });
     for (let round = 0; round < 3; round++) {
       const together = random.shuffle(cases).slice(0, random.int(1, cases.length));
       const answers = await Promise.all(
