@@ -5,7 +5,7 @@
 //   PALIMPSEST_BENCH_LEVEL    native (default) or avx2: both sides
 import { availableParallelism, cpus, loadavg } from "node:os";
 import { openRuntime } from "@palimpsest/kernels-cuda";
-import { resolveModel } from "../packages/server/src/models/index.ts";
+import { resolveModel } from "@palimpsest/server";
 import { Probe } from "./probe.ts";
 import { Yardstick } from "./yardstick/client.ts";
 

@@ -39,9 +39,9 @@ export class Yardstick {
   /** Milliseconds to remove `dropped` of `depth` cached tokens, move the rest and decode the next token. */
   shift = (depth: number, dropped: number): Promise<number> => this.#measure(`shift ${depth} ${dropped}`);
 
-  /** Writes the f32 logits of every row to `out`. */
-  async logits(out: string, tokens: ArrayLike<number>): Promise<void> {
-    if ((await this.#ask(`logits ${out} ${Array.from(tokens).join(" ")}`)).ok !== true) throw new Error("llama.cpp could not compute the logits");
+  /** Writes the f32 logits of every row to `out`; the context is emptied every `window` tokens. */
+  async logits(out: string, tokens: ArrayLike<number>, window: number): Promise<void> {
+    if ((await this.#ask(`logits ${out} ${window} ${Array.from(tokens).join(" ")}`)).ok !== true) throw new Error("llama.cpp could not compute the logits");
   }
 
   close(): void {

@@ -4,7 +4,7 @@
 //   prefill ROWS DEPTH                         -> {"ms":…}   ROWS new tokens behind DEPTH cached ones, last row's logits
 //   decode TOKENS DEPTH STREAMS                -> {"ms":…}   TOKENS steps of one row for each stream
 //   shift DEPTH DROPPED                        -> {"ms":…}   remove DROPPED cells in the middle, move the rest, decode one token
-//   logits OUT TOKEN…                          -> {"ok":true}  f32 logits of all rows, written to OUT
+//   logits OUT WINDOW TOKEN…                   -> {"ok":true}  f32 logits of all rows, written to OUT; the context empty every WINDOW
 //
 // Tokens are pseudo-random ids: the time of a row does not depend on which token it is.
 #include "llama.h"
@@ -159,20 +159,22 @@ double shift(Yardstick & y, std::istringstream & line) {
 
 bool logits(Yardstick & y, std::istringstream & line) {
     std::string out;
-    line >> out;
+    size_t window = 0;
+    line >> out >> window;
     std::vector<llama_token> tokens;
     for (int token = 0; line >> token;) tokens.push_back(token);
-    llama_memory_clear(llama_get_memory(y.context), false);
     y.cached = 0;
     std::ofstream file(out, std::ios::binary);
     llama_batch batch = llama_batch_init(512, 0, 1);
     bool fine = true;
     for (size_t done = 0; done < tokens.size() && fine;) {
-        const int take = static_cast<int>(std::min<size_t>(512, tokens.size() - done));
+        const size_t depth = done % window;
+        if (depth == 0) llama_memory_clear(llama_get_memory(y.context), false);
+        const int take = static_cast<int>(std::min({static_cast<size_t>(512), tokens.size() - done, window - depth}));
         batch.n_tokens = take;
         for (int i = 0; i < take; i++) {
             batch.token[i] = tokens[done + static_cast<size_t>(i)];
-            batch.pos[i] = static_cast<llama_pos>(done) + i;
+            batch.pos[i] = static_cast<llama_pos>(depth) + i;
             batch.n_seq_id[i] = 1;
             batch.seq_id[i][0] = 0;
             batch.logits[i] = true;

@@ -1,0 +1,33 @@
+import { availableParallelism } from "node:os";
+import { Tokenizer } from "@palimpsest/engine";
+import { deviceInfo, openRuntime, readModel } from "@palimpsest/kernels-cuda";
+import { expect, it } from "vitest";
+import { compare, logitsOf, transcript, WINDOW } from "../bench/fidelity.ts";
+import { describeWithModel } from "./real-models.ts";
+
+/** Bounds of the fast levels against `reference` on bench/text/transcript.txt. */
+const MODELS = [
+  { name: "smollm2-135m", klMax: 0.004, top1Min: 0.96 },
+  { name: "qwen2.5-coder-0.5b", klMax: 0.001, top1Min: 0.975 },
+];
+const THREADS = Math.min(2, availableParallelism());
+
+for (const { name, klMax, top1Min } of MODELS) {
+  describeWithModel(name, `Fast levels on ${name}`, (path) => {
+    const fast = deviceInfo().levels.filter((level) => level === "avx512" || level === "avx2" || level === "neon");
+    // The scalar level computes the same integers, an order of magnitude slower: kernel tests hold it to the others.
+    it.each(fast)("%s is near the reference on the transcript", async (level) => {
+      const { tokenizer } = await readModel(path);
+      const tokens = new Tokenizer(tokenizer).encode(transcript(), { special: false });
+      expect(tokens.length).toBeGreaterThanOrEqual(2_000);
+      const pages = WINDOW / 16;
+      const truth = await openRuntime(path, { pages, threads: THREADS, kernels: "reference", cacheDtype: "f32" });
+      const tried = await openRuntime(path, { pages, threads: THREADS, kernels: level, cacheDtype: "f16" });
+      const { meanKl, top1 } = await compare(logitsOf(truth, tokens), logitsOf(tried, tokens), tokens.length, truth.info.vocabularySize);
+      await Promise.all([truth.dispose(), tried.dispose()]);
+      console.log(`${name} ${level}: mean KL ${meanKl.toFixed(5)}, top-1 ${(top1 * 100).toFixed(2)} %`);
+      expect(meanKl).toBeLessThanOrEqual(klMax);
+      expect(top1).toBeGreaterThanOrEqual(top1Min);
+    }, 900_000);
+  });
+}
