@@ -95,6 +95,18 @@ describe("owners", () => {
     expect([error.kind, error.code, error.param]).toEqual(["unsupported", "template_reordered", "messages[0]"]);
   });
 
+  test("what a message repeats of an earlier one belongs to it; what it renders of a later one stays the later one's", () => {
+    const back = "{% for m in messages %}[{{ m.role }}{% if m.role == 'tool' %} of {{ messages[loop.index0 - 1].tool_calls[0].function.name }}{% endif %}:{{ m.content }}]{% endfor %}";
+    const chat = [user("a"), assistant("b", { tool_calls: [toolCall("f", {})] }), { role: "tool", content: "c" }];
+    const repeated = render(back, chat);
+    expect(ownedTexts(repeated)).toEqual(["[user:a]", "[assistant:b]", "[tool of f:c]", ""]);
+    expect([partTexts(repeated, 1, "tool_calls"), partTexts(repeated, 2, "tool_result")]).toEqual([[], ["c"]]);
+    const ahead = "{% for m in messages if m.role != 'tool' %}<{{ m.content }}{% for r in messages if m.tool_calls and r.role == 'tool' %}({{ r.content }}){% endfor %}>{% endfor %}";
+    const inside = render(ahead, [...chat, user("d")]);
+    expect(ownedTexts(inside)).toEqual(["<a>", "<b", "(c)>", "<d>", ""]);
+    expect([1, 2, 3].map((index) => partTexts(inside, index, index === 2 ? "tool_result" : "content"))).toEqual([["b"], ["c"], ["d"]]);
+  });
+
   test("a token that crosses messages belongs to the message of its first character", () => {
     const merged = new Tokenizer(smallVocabulary(["a b"], { pre: "gpt-2" }));
     const template = new ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}", merged);
@@ -278,6 +290,11 @@ describe("what messages are shown as", () => {
       "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{% for k, v in c.function.arguments.items() %}[{{ k }}={{ v }}]{% endfor %}{% endfor %}{% endfor %}";
     const shown = (args: unknown) => render(template, [assistant("", { tool_calls: [toolCall("f", args)] })]).text;
     expect([shown('{"a": 1}'), shown('{"a": '), shown("")]).toEqual(["[a=1]", '[arguments={"a": ]', "[arguments=]"]);
+  });
+
+  test("a template that loops over tools unasked gets an empty list, one that asks for them none", () => {
+    expect(render("{% for t in tools %}{{ t.function.name }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}", [user("a")]).text).toBe("a");
+    expect(render("{{ 'none' if tools is not defined }}{% for m in messages %}{{ m.content }}{% endfor %}", [user("a")]).text).toBe("nonea");
   });
 
   test("what the template does not show is said", () => {

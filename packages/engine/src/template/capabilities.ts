@@ -41,9 +41,9 @@ const RESULT: ChatMessage = { role: "tool", tool_call_id: "call12345", name: "pr
 export function probeTemplate(base: RenderContext): { capabilities: TemplateCapabilities; context: RenderContext } {
   const { program } = base;
   const shows = (context: RenderContext, message: ChatMessage) => render(context, [message])?.toLowerCase().includes("probe one") ?? false;
-  const typed = { ...base, typedContent: true };
-  const context = !shows(base, USER) && shows(typed, USER) ? typed : base;
-  if (!shows(context, USER)) throw new EngineError("template_unsupported", unusable(context));
+  const forms = [base, { ...base, typedContent: true }, { ...base, emptyTools: true }, { ...base, typedContent: true, emptyTools: true }];
+  const context = forms.find((form) => shows(form, USER));
+  if (context === undefined) throw new EngineError("template_unsupported", unusable(base));
 
   const tools = mentionsVariable(program, "tools");
   const toolCalls = render(context, [USER, CALL, RESULT, AGAIN])?.includes("probe") ?? false;

@@ -49,6 +49,7 @@ export class ChatTemplate {
       bosText: tokenizer.bos === null ? "" : tokenizer.decode([tokenizer.bos]),
       eosText: tokenizer.eos === null ? "" : tokenizer.decode([tokenizer.eos]),
       typedContent: false,
+      emptyTools: false,
       now: options.now ?? (() => new Date()),
     });
     this.capabilities = capabilities;
@@ -116,9 +117,7 @@ function specialByUnit(pieces: readonly Piece[], units: number, roles: readonly 
   const allowed = new Uint8Array(units);
   let at = 0;
   for (const { text, origin } of pieces) {
-    // Tools and what else is of no role come from the application.
-    const role = origin.part === null ? "system" : (roles[origin.owner] ?? "system");
-    allowed.fill(!origin.data ? ANY_SPECIAL : MARKUP_ROLES.has(role) ? USER_DEFINED : NO_SPECIAL, at, at + text.length);
+    allowed.fill(!origin.data ? ANY_SPECIAL : MARKUP_ROLES.has(roles[origin.owner] ?? "") ? USER_DEFINED : NO_SPECIAL, at, at + text.length);
     at += text.length;
   }
   return allowed;

@@ -19,6 +19,8 @@ export interface RenderContext {
   bosText: string;
   eosText: string;
   typedContent: boolean;
+  /** What `tools` is where the request has none: undefined for most templates, an empty list for those that loop over it unasked. */
+  emptyTools: boolean;
   /** The clock that `strftime_now` reads. */
   now: () => Date;
 }
@@ -27,7 +29,8 @@ export interface RenderContext {
 class TemplateRefusal extends Error {}
 
 /**
- * Renders a chat. The pieces are in order, each with its message: what nobody owns belongs to the message before it, or to the first.
+ * Renders a chat. The pieces are in order, each with its message: what nobody owns belongs to the message before it, or to the first,
+ * and so does template text that comes after a later message began.
  *
  * @throws EngineError `messages_invalid` where the template refuses the messages, `template_reordered` where it renders them in
  *   another order than they have
@@ -40,7 +43,8 @@ export function renderPieces(context: RenderContext, request: RenderRequest): Pi
   }
   let owner = 0;
   const owned = pieces.map(({ text, origin }): Piece => {
-    const own = origin.owner < 0 ? owner : origin.owner;
+    // What a template writes around a message that it renders inside another, it writes after it: that moves no message's own text.
+    const own = origin.owner < 0 || (origin.owner < owner && !origin.data) ? owner : origin.owner;
     if (own < owner) {
       const before = owner === count ? "the generation header" : `messages[${owner}]`;
       const message = `the model's chat template renders a part of messages[${own}] after ${before}: it reorders messages, which is not supported`;
@@ -60,6 +64,7 @@ function evaluateTemplate(context: RenderContext, request: RenderRequest, wrapAr
   scope.setVariable("messages", input.messages);
   scope.setVariable("add_generation_prompt", new values.boolean(request.addGenerationPrompt));
   if (input.tools !== null) scope.setVariable("tools", input.tools);
+  else if (context.emptyTools) scope.setVariable("tools", new values.list([]));
   try {
     const result = new TracingInterpreter(scope, input.origins, request.messages.length).run(context.program);
     return isText(result) ? piecesOf(result) : [];

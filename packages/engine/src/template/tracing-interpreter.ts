@@ -161,15 +161,19 @@ export class TracingInterpreter extends InterpreterBase {
   }
 }
 
-/** Gives pieces that nobody owns to the item of their iteration; without a known item to the one message that all others belong to. */
+/**
+ * Gives what an iteration rendered to its item: what nobody owns, and what it repeats of earlier messages (the name of a tool above its
+ * result). What it renders of later ones stays theirs. Without a known item, what nobody owns belongs to the one message that owns all
+ * the rest.
+ */
 function claim(pieces: readonly Piece[], item: Origin | undefined): Piece[] {
   const owners = new Set(pieces.map((piece) => piece.origin.owner).filter((owner) => owner >= 0));
   const owner = item?.owner ?? (owners.size === 1 ? ([...owners][0] as number) : -1);
   const part = item?.part ?? null;
-  return pieces.map(({ text, origin }) => ({
-    text,
-    origin: { ...origin, owner: origin.owner >= 0 ? origin.owner : owner, part: origin.part ?? part },
-  }));
+  return pieces.map(({ text, origin }) => {
+    if (origin.owner >= 0 && item !== undefined && origin.owner < owner) return { text, origin: { ...origin, owner, part } };
+    return { text, origin: { ...origin, owner: origin.owner >= 0 ? origin.owner : owner, part: origin.owner > owner ? origin.part : (origin.part ?? part) } };
+  });
 }
 
 const namesOf = (loopvar: Node): string[] => {
