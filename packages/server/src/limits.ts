@@ -4,6 +4,10 @@ export interface ServerLimits {
   bodyBytesMax: number;
   /** Nesting of a request's JSON: deeper values would overflow the stack of whatever walks them. */
   bodyDepthMax: number;
+  /** Top-level fields of a body. */
+  bodyFieldsMax: number;
+  /** Values in a body's objects and arrays, token ids of a prompt left out: each may cost an error message before it is refused. */
+  bodyValuesMax: number;
   messagesMax: number;
   toolsMax: number;
   stopStringsMax: number;
@@ -23,6 +27,8 @@ export interface ServerLimits {
 export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
   bodyBytesMax: 16 * 1024 * 1024,
   bodyDepthMax: 128,
+  bodyFieldsMax: 256,
+  bodyValuesMax: 262_144,
   messagesMax: 4096,
   toolsMax: 1024,
   stopStringsMax: 16,

@@ -6,7 +6,7 @@ import { bodySpec, chatSchema, completionSchema } from "../src/openai/schema.ts"
 const chat = bodySpec(chatSchema(DEFAULT_LIMITS));
 const completion = bodySpec(completionSchema(DEFAULT_LIMITS));
 const message = { role: "user", content: "hi" };
-const readChat = (body: object) => readBody(chat, { messages: [message], ...body }, DEFAULT_LIMITS.bodyDepthMax);
+const readChat = (body: object) => readBody(chat, { messages: [message], ...body }, DEFAULT_LIMITS);
 const refusal = (code: string, param?: string) => expect.objectContaining({ kind: "invalid", code, ...(param === undefined ? {} : { param }) }) as Error;
 
 describe("a body", () => {
@@ -73,13 +73,13 @@ describe("a body", () => {
     [{ prompt: "a", logprobs: true }, "logprobs"],
     [{ prompt: "a", logprobs: 21 }, "logprobs"],
   ])("a completion %j is refused with its field", (body, param) => {
-    expect(() => readBody(completion, body, 128)).toThrowError(
+    expect(() => readBody(completion, body, DEFAULT_LIMITS)).toThrowError(
       expect.objectContaining({ kind: "invalid", param: expect.stringMatching(new RegExp(`^${param}`)) as string, message: expect.stringContaining("expected") as string }) as Error,
     );
   });
 
   test.each([[null], [[]], ["text"], [5]])("that is %j and no object is refused", (body) => {
-    expect(() => readBody(chat, body, 128)).toThrowError(refusal("body_invalid"));
+    expect(() => readBody(chat, body, DEFAULT_LIMITS)).toThrowError(refusal("body_invalid"));
   });
 
   test("nested deeper than the limit is refused before anything walks it", () => {

@@ -1,4 +1,7 @@
+import { assert, asyncProperty, constantFrom, jsonValue } from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DEFAULT_LIMITS } from "../src/limits.ts";
+import { chatSchema, completionSchema } from "../src/openai/schema.ts";
 import { IM_START } from "./scripted.ts";
 import { openWorld, type Answer, type World } from "./world.ts";
 
@@ -236,4 +239,45 @@ test("control tokens of a prompt are control tokens, and text in a chat", async 
   const chat = await world.post("/tokenize", { messages: [message("<|im_start|>")], add_generation_prompt: false });
   const tokens = (chat.json as { tokens: number[] }).tokens;
   expect(tokens.filter((id) => id === IM_START)).toHaveLength(1);
+});
+
+describe("a body that would cost more to check than to compute", () => {
+  const MEBIBYTE = 1024 * 1024;
+  const list = (item: string, bytes = 15 * MEBIBYTE) => `[${Array.from({ length: Math.floor(bytes / (item.length + 1)) }, () => item).join(",")}]`;
+
+  test.each([
+    ["of millions of wrong ids", () => `{"prompt": ${list('"a"').replace(/"\]$/, '1"]').replace('"a"', "1")}}`],
+    ["of millions of ids past the context", () => `{"prompt": ${list("7")}}`],
+    ["of millions of wrong stops", () => `{"prompt": "a", "stop": ${list("1")}}`],
+    ["of millions of empty parts", () => `{"prompt": "a", "messages": [{"role": "user", "content": ${list("{}")}}]}`],
+    ["of millions of directives", () => `{"prompt": "a", "directives": ${list("0")}}`],
+    ["of millions of fields", () => `{${Array.from({ length: 1_000_000 }, (_, index) => `"f${index}": 1`).join(",")}}`],
+    ["with a name of many megabytes", () => `{"prompt": "a", "${"n".repeat(15 * MEBIBYTE)}": 1, "max_tokens": -1}`],
+  ])("%s is refused in bounded time", async (_, payload) => {
+    const body = payload();
+    const before = performance.now();
+    const answer = await world.raw("POST", "/v1/completions", body);
+    expect(answer.status).toBe(400);
+    expect(performance.now() - before).toBeLessThan(30_000);
+    await served();
+  });
+});
+
+test("any JSON in any field is answered, never with a defect of the server", async () => {
+  const unknown = jsonValue({ maxDepth: 3 });
+  await assert(
+    asyncProperty(constantFrom(...Object.keys(chatSchema(DEFAULT_LIMITS).shape)), constantFrom(...Object.keys(completionSchema(DEFAULT_LIMITS).shape)), unknown, async (chatField, completionField, value) => {
+      for (const [path, body] of [
+        ["/v1/chat/completions", { ...GOOD, max_tokens: 2, [chatField]: value }],
+        ["/v1/completions", { prompt: "abc", max_tokens: 2, [completionField]: value }],
+        ["/v1/directives/plan", { ...GOOD, [chatField]: value }],
+        ["/tokenize", { messages: THREE, [chatField]: value }],
+      ] as const) {
+        const { status } = await world.post(path, body);
+        expect([200, 400, 404, 422]).toContain(status);
+      }
+    }),
+    { numRuns: 300 },
+  );
+  await served();
 });

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ServerError, type ServerErrorCode } from "../errors.ts";
+import type { ServerLimits } from "../limits.ts";
 import { nearest } from "../nearest.ts";
 
 /** The top-level fields that OpenAI does not have. A name that is nearly one of them is an error: ignored, it would edit nothing, silently. */
@@ -22,10 +23,12 @@ export interface Body<T> {
   warnings: string[];
 }
 
+export type BodyLimits = Pick<ServerLimits, "bodyDepthMax" | "bodyFieldsMax" | "bodyValuesMax">;
+
 /** Checks a parsed JSON body. Throws a `ServerError` of kind `invalid` that names the field, what was expected and what came. */
-export function readBody<T>(spec: BodySpec<T>, body: unknown, depthMax: number): Body<T> {
+export function readBody<T>(spec: BodySpec<T>, body: unknown, limits: BodyLimits): Body<T> {
   const raw = requireObject(body);
-  requireDepth(raw, depthMax);
+  requireSize(raw, limits);
   const warnings = Object.keys(raw)
     .filter((name) => !spec.fields.has(name))
     .map((name) => unknownField(name, spec.fields));
@@ -56,14 +59,36 @@ function requireObject(body: unknown): Record<string, unknown> {
   throw new ServerError("body_invalid", `the body must be a JSON object, got ${show(body)}`);
 }
 
-/** Walks level by level, not by recursion: the depth is what cannot be trusted. */
-function requireDepth(body: object, depthMax: number): void {
-  let level: object[] = [body];
-  for (let depth = 1; level.length > 0; depth++) {
-    if (depth > depthMax) throw new ServerError("body_invalid", `the body is nested more than ${depthMax} levels deep; flatten it`);
-    level = level.flatMap((value) => Object.values(value).filter((inner): inner is object => typeof inner === "object" && inner !== null));
+/** Fields that may hold as many numbers as fit into a body; their own check ends at the first wrong one. */
+const ID_LISTS: ReadonlySet<string> = new Set(["prompt", "tokens"]);
+
+/**
+ * Refuses bodies that would cost more to check than to compute. Walks level by level, not by recursion, and stops at the first
+ * excess: depth and number are what cannot be trusted.
+ */
+function requireSize(body: Record<string, unknown>, limits: BodyLimits): void {
+  const fields = Object.keys(body).length;
+  if (fields > limits.bodyFieldsMax) throw tooMuch(`has ${fields} fields`, `at most ${limits.bodyFieldsMax} are read`);
+  let level: object[] = Object.entries(body).flatMap(([name, value]) => (isContainer(value) && !isIdList(name, value) ? [value] : []));
+  let values = fields;
+  for (let depth = 2; level.length > 0; depth++) {
+    if (depth > limits.bodyDepthMax) throw tooMuch(`is nested more than ${limits.bodyDepthMax} levels deep`, "flatten it");
+    const next: object[] = [];
+    for (const container of level) {
+      const inner: unknown[] = Array.isArray(container) ? container : Object.values(container);
+      values += inner.length;
+      if (values > limits.bodyValuesMax) throw tooMuch(`holds more than ${limits.bodyValuesMax} values`, "send fewer");
+      for (const value of inner) if (isContainer(value)) next.push(value);
+    }
+    level = next;
   }
 }
+
+const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+const isIdList = (name: string, value: object) => ID_LISTS.has(name) && Array.isArray(value) && value.every((item) => typeof item === "number");
+
+const tooMuch = (what: string, remedy: string) => new ServerError("body_invalid", `the body ${what}; ${remedy}`);
 
 function unknownField(name: string, fields: ReadonlySet<string>): string {
   const own = nearlyOwn(name);
@@ -72,12 +97,16 @@ function unknownField(name: string, fields: ReadonlySet<string>): string {
       param: name,
     });
   }
-  const near = nearest(name, fields, 2);
+  const near = name.length > NAME_LENGTH_MAX ? null : nearest(name, fields, 2);
   return `The unknown field ${show(name)} was ignored.${near === null ? "" : ` The nearest known one is "${near}".`}`;
 }
 
+/** No field is nearly as long. */
+const NAME_LENGTH_MAX = 64;
+
 /** What to write instead of a name that nearly is one of ours; null when it is not near. */
 function nearlyOwn(name: string): string | null {
+  if (name.length > NAME_LENGTH_MAX) return null;
   const plain = name.replaceAll(/[^A-Za-z]/g, "").toLowerCase();
   if (plain === "") return null;
   for (const field of OWN_FIELDS) {
@@ -115,7 +144,7 @@ function issueError(issue: Issue, at: readonly PropertyKey[]): ServerError {
   const path = [...at, ...issue.path, ...(key === undefined ? [] : [key])];
   const param = pathText(path);
   if (key !== undefined) return invalid("field_unknown", `${param}: there is no such key here; remove it`, param);
-  if (issue.input === undefined && issue.code !== "custom") return invalid("field_missing", `${param} is missing: ${issue.message}`, param);
+  if (issue.input === undefined) return invalid("field_missing", `${param} is missing: ${issue.message}`, param);
   return invalid("field_invalid", `${param}: ${issue.message}, got ${show(issue.input)}`, param);
 }
 

@@ -15,7 +15,7 @@ import { refuseUnbuiltChat } from "./unbuilt.ts";
 export function chatReader(limits: Readonly<ServerLimits>) {
   const spec = bodySpec(chatSchema(limits));
   return (service: Service, caller: Caller, body: unknown): PreparedRequest => {
-    const { value, raw, warnings } = readBody(spec, body, limits.bodyDepthMax);
+    const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltChat(value);
     prepare.requireModel(service, value.model);
     prepare.requireStream(value);

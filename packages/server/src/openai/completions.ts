@@ -23,7 +23,7 @@ export interface PreparedRequest {
 export function completionReader(limits: Readonly<ServerLimits>) {
   const spec = bodySpec(completionSchema(limits));
   return (service: Service, caller: Caller, body: unknown): PreparedRequest => {
-    const { value, raw, warnings } = readBody(spec, body, limits.bodyDepthMax);
+    const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltCompletion(value);
     prepare.requireModel(service, value.model);
     prepare.requireStream(value);

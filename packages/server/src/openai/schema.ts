@@ -82,11 +82,43 @@ const commonFields = (limits: ServerLimits) => ({
   reposition: z.unknown().optional(),
 });
 
-export const PROMPT_EXPECTED = "expected a string or an array of token ids";
-const tokenIds = z.array(COUNT, { error: () => PROMPT_EXPECTED });
+export type Prompt = string | number[] | string[] | number[][];
 
-const prompt = z.union([text, tokenIds, z.array(text, { error: () => PROMPT_EXPECTED }), z.array(tokenIds, { error: () => PROMPT_EXPECTED })], {
-  error: () => PROMPT_EXPECTED,
+/** Checked by hand, up to the first wrong item: an issue for each of some million ids would be a way to exhaust memory. */
+const prompt = z.custom<Prompt>().meta({ description: "A string, or an array of token ids" }).check((context) => {
+  const issue = promptIssue(context.value);
+  if (issue === null) return;
+  const { path, value } = issue;
+  const message = path.length === 0 ? "expected a string or an array of token ids" : "expected a token id, a whole number of at least 0";
+  context.issues.push({ code: "custom", path, input: value, message });
+});
+
+function promptIssue(value: unknown): { path: number[]; value: unknown } | null {
+  if (typeof value === "string") return null;
+  if (!Array.isArray(value)) return { path: [], value };
+  const lists = value.some(Array.isArray);
+  if (lists) {
+    for (const [index, item] of value.entries()) {
+      const bad = Array.isArray(item) ? idIssue(item) : { path: [], value: item as unknown };
+      if (bad !== null) return { path: [index, ...bad.path], value: bad.value };
+    }
+    return null;
+  }
+  if (typeof value[0] !== "string") return idIssue(value);
+  const bad = value.findIndex((item) => typeof item !== "string");
+  return bad === -1 ? null : { path: [bad], value: value[bad] };
+}
+
+function idIssue(ids: readonly unknown[]): { path: number[]; value: unknown } | null {
+  const bad = ids.findIndex((id) => !Number.isSafeInteger(id) || (id as number) < 0);
+  return bad === -1 ? null : { path: [bad], value: ids[bad] };
+}
+
+/** The same for a list of ids alone. */
+const tokenIds = z.custom<number[]>().meta({ description: "An array of token ids" }).check((context) => {
+  const value: unknown = context.value;
+  const issue = Array.isArray(value) ? idIssue(value) : { path: [], value };
+  if (issue !== null) context.issues.push({ code: "custom", path: issue.path, input: issue.value, message: "expected an array of token ids" });
 });
 
 export const completionSchema = (limits: ServerLimits) =>
@@ -226,7 +258,7 @@ export const tokenizeSchema = (limits: ServerLimits) =>
 
 export type TokenizeBody = z.infer<ReturnType<typeof tokenizeSchema>>;
 
-export const detokenizeSchema = z.object({ model: optional(name), tokens: z.array(COUNT, expected("an array of token ids")) });
+export const detokenizeSchema = z.object({ model: optional(name), tokens: tokenIds });
 
 /** A schema with the names it knows. */
 export function bodySpec<S extends z.ZodObject>(schema: S): BodySpec<z.infer<S>> {

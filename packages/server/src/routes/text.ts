@@ -13,7 +13,7 @@ export function textRoutes(fastify: FastifyInstance, { lifecycle, limits }: Serv
 
   fastify.post("/tokenize", async (request) => {
     const service = lifecycle.require();
-    const { value, warnings } = readBody(tokenizeSpec, request.body, limits.bodyDepthMax);
+    const { value, warnings } = readBody(tokenizeSpec, request.body, limits);
     requireModel(service, value.model);
     if (typeof value.prompt === "string" && value.messages) {
       throw new ServerError("field_invalid", "prompt: give prompt or messages, not both", { param: "prompt" });
@@ -36,7 +36,7 @@ export function textRoutes(fastify: FastifyInstance, { lifecycle, limits }: Serv
 
   fastify.post("/detokenize", async (request) => {
     const service = lifecycle.require();
-    const { value, warnings } = readBody(detokenizeSpec, request.body, limits.bodyDepthMax);
+    const { value, warnings } = readBody(detokenizeSpec, request.body, limits);
     requireModel(service, value.model);
     const prompt = service.tokenizer.decode(checkIds(service, value.tokens, "tokens"));
     return { prompt, count: value.tokens.length, ...noted(warnings) };
