@@ -1,10 +1,11 @@
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describeWithModel } from "./real-models.ts";
 import { tinyModel } from "./servers.ts";
 
 /** The built command line as a process of its own: what people type, what it prints, and how it ends. */
@@ -27,8 +28,8 @@ class Process {
   errors = "";
   readonly exit: Promise<number | null>;
 
-  constructor(args: readonly string[], env: Record<string, string> = {}) {
-    this.child = spawn(process.execPath, [CLI, ...args], { env: { ...process.env, ...env } });
+  constructor(args: readonly string[], env: Record<string, string> = {}, script = CLI) {
+    this.child = spawn(process.execPath, [script, ...args], { env: { ...process.env, ...env } });
     this.child.stdout.setEncoding("utf8").on("data", (text: string) => (this.output += text));
     this.child.stderr.setEncoding("utf8").on("data", (text: string) => (this.errors += text));
     this.exit = once(this.child, "close").then(([code]) => code as number | null);
@@ -176,5 +177,23 @@ describe("palimpsest chat and plan", () => {
     const { code, output } = await run(["chat", "--model", model, "--cache-mem", "16MiB", "--max-tokens", "2"], "Hello.\n/quit\n");
     expect(code).toBe(0);
     expect(output).toMatch(/\[read \d+, moved 0, computed \d+/);
+  });
+});
+
+describeWithModel("smollm2-135m", "the snippet of the server's README", () => {
+  test("serves the default model and ends when it is told to", async () => {
+    const readme = readFileSync(resolve(import.meta.dirname, "../packages/server/README.md"), "utf8");
+    const snippet = /```ts\n([^]*?)```/.exec(readme)?.[1] ?? "";
+    // Beside the packages, so that their names resolve.
+    const folder = resolve(import.meta.dirname, "../.cache");
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, `readme-${process.pid}.mjs`);
+    writeFileSync(file, snippet.replace("8080", "0"));
+    const server = new Process([], {}, file);
+    const models = await server.printed(/^ready: (\S+)$/m);
+    expect(await (await fetch(models)).json()).toMatchObject({ data: [{ id: "smollm2-135m" }] });
+    server.child.kill("SIGTERM");
+    expect(await server.exit).toBe(0);
+    rmSync(file);
   });
 });

@@ -1,5 +1,5 @@
 import { freemem } from "node:os";
-import { deviceInfo, openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
+import { openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
 import { serviceOf } from "./assemble.ts";
 import { ServerError } from "./errors.ts";
 import type { Service } from "./service.ts";
@@ -20,6 +20,7 @@ export interface LoadOptions {
   threads?: number | undefined;
 }
 
+const CACHE_DTYPE = "f16";
 const PAGE_SIZE = 16;
 const CACHE_BYTES_MAX = 4 * 1024 ** 3;
 const CELL_ELEMENT_BYTES: Readonly<Record<CellDtype, number>> = { f32: 4, f16: 2, q8_0: 34 / 32 };
@@ -27,11 +28,10 @@ const CELL_ELEMENT_BYTES: Readonly<Record<CellDtype, number>> = { f32: 4, f16: 2
 /** Opens a model with its cache. `onProgress` is called with 0 … 1. Errors are those of the compute layer and the tokenizer. */
 export async function loadService(options: LoadOptions, onProgress: (fraction: number) => void = () => {}): Promise<Service> {
   const { info, tokenizer } = await readModel(options.path);
-  const kernels = options.kernels ?? "auto";
-  const cacheDtype = options.cacheDtype ?? defaultDtype(kernels);
+  const cacheDtype = options.cacheDtype ?? CACHE_DTYPE;
   const pageSize = options.pageSize ?? PAGE_SIZE;
   const runtime = await openRuntime(options.path, {
-    kernels,
+    kernels: options.kernels ?? "auto",
     cacheDtype,
     pageSize,
     pages: options.pages ?? pagesFor(info, cacheDtype, pageSize, options.cacheBytes ?? defaultCacheBytes()),
@@ -44,12 +44,6 @@ export async function loadService(options: LoadOptions, onProgress: (fraction: n
     await runtime.dispose();
     throw error;
   }
-}
-
-/** The exact level computes with exact cells; all others with half-precision ones. */
-function defaultDtype(kernels: KernelLevel | "auto"): CellDtype {
-  const level = kernels === "auto" ? deviceInfo().levels.at(-1) : kernels;
-  return level === "reference" ? "f32" : "f16";
 }
 
 const defaultCacheBytes = () => Math.min(CACHE_BYTES_MAX, Math.floor(freemem() / 2));

@@ -16,7 +16,7 @@ export const MODEL_FLAGS: readonly Flag[] = [
     values: CELL_DTYPES,
     unbuilt: { q8_0: "quantised cells are not built yet; use f16 or f32" },
     help: "how keys and values are kept",
-    fallback: "f16, f32 at the reference level",
+    fallback: "f16",
   },
   {
     kind: "choice",
