@@ -1,88 +1,158 @@
-import { mergeRanges } from "./ranges.ts";
 import type { Range, Span } from "./types.ts";
 
 /**
- * A stretch of cells that are consecutive in number, in birth position and in current position. Segments are never changed, only
- * replaced, so that a stage's list can be kept as its view while the next stage goes on.
+ * A stretch of cells that are consecutive in number, in birth position and in current position.
  *
  *     position of a segment = sum of (gap + length) of all before it + its own gap
  *
  * A hidden stretch becomes the gap of what follows, a compaction sets gaps to 0: both touch only the segments beside an edit.
  */
 export interface Segment {
-  cell: number;
-  length: number;
+  readonly cell: number;
+  readonly length: number;
   /** Rotary position at which the first cell was computed. */
-  birth: number;
+  readonly birth: number;
   /** Unused positions between the segment before and this one. */
-  gap: number;
+  readonly gap: number;
   /** Log token (coordinate) of the first cell. */
-  place: number;
+  readonly place: number;
   /** 1: cell i stands at place + i. 0: a replacement, all of it has the coordinate `place`. */
-  step: 0 | 1;
+  readonly step: 0 | 1;
   /** Hidden by a drop of the boundary in progress: still holds its positions, which the boundary's splices read. */
-  ghost: boolean;
+  readonly ghost: boolean;
 }
 
-/** The visible cells of a log at one moment, in rising position, and the counter. `tail` is the gap between the last cell and the counter. */
+/** Some segments behind one another, and sums over them. */
+export interface Chunk {
+  readonly segments: readonly Segment[];
+  /** Positions from the end of the chunk before to the end of this one. */
+  readonly span: number;
+  readonly gap: number;
+  /** Cells that are no ghosts. */
+  readonly visible: number;
+  readonly ghosts: boolean;
+  /** Greatest cell number. */
+  readonly newest: number;
+}
+
+/**
+ * The visible cells of a log at one moment, in rising position. `tail` is the gap between the last cell and the counter. A value that
+ * never changes: an edit makes a new list of chunks and new chunks where it touches some. So the view of every stage can be kept, and
+ * two states are compared by what they do not share.
+ */
 export interface Cells {
-  segments: Segment[];
-  tail: number;
+  readonly chunks: readonly Chunk[];
+  readonly tail: number;
 }
 
-/** Position of the next token. */
-export function counterOf({ segments, tail }: Cells): number {
-  return positionAfter(segments, segments.length) + tail;
+export const NO_CELLS: Cells = { chunks: [], tail: 0 };
+
+/** Segments of a chunk: small enough to copy, large enough that there are few. */
+const FULL = 48;
+
+export function chunkOf(segments: readonly Segment[]): Chunk {
+  let [span, gap, visible, newest, ghosts] = [0, 0, 0, -1, false];
+  for (const segment of segments) {
+    span += segment.gap + segment.length;
+    gap += segment.gap;
+    if (segment.ghost) ghosts = true;
+    else visible += segment.length;
+    newest = Math.max(newest, segment.cell + segment.length - 1);
+  }
+  return { segments, span, gap, visible, ghosts, newest };
 }
 
-/** Position right behind the first `count` segments. */
-export function positionAfter(segments: readonly Segment[], count: number): number {
+/** Appends segments as chunks of fair size; few of them join the chunk before. */
+export function pushChunks(chunks: Chunk[], segments: readonly Segment[]): void {
+  if (segments.length === 0) return;
+  const last = chunks[chunks.length - 1];
+  if (last && segments.length < FULL / 4 && last.segments.length + segments.length <= FULL) {
+    chunks[chunks.length - 1] = chunkOf(last.segments.concat(segments));
+  } else if (segments.length <= FULL) chunks.push(chunkOf(segments));
+  else for (let i = 0; i < segments.length; i += FULL / 2) chunks.push(chunkOf(segments.slice(i, i + FULL / 2)));
+}
+
+/** The cells with chunks [from, to) made of other segments. */
+export function withChunks({ chunks, tail }: Cells, from: number, to: number, segments: readonly Segment[], newTail = tail): Cells {
+  const list = chunks.slice(0, from);
+  pushChunks(list, segments);
+  for (let i = to; i < chunks.length; i++) list.push(chunks[i]!);
+  return { chunks: list, tail: newTail };
+}
+
+/** Position right behind the first `count` chunks. */
+export function positionAfter(chunks: readonly Chunk[], count = chunks.length): number {
   let position = 0;
-  for (let i = 0; i < count; i++) position += segments[i]!.gap + segments[i]!.length;
+  for (let i = 0; i < count; i++) position += chunks[i]!.span;
   return position;
 }
 
-export function visibleOf(cells: Cells): number {
+/** Position of the next token. */
+export function counterOf({ chunks, tail }: Cells): number {
+  return positionAfter(chunks) + tail;
+}
+
+export function visibleOf({ chunks }: Cells, from = 0): number {
   let visible = 0;
-  for (const segment of cells.segments) visible += segment.length;
+  for (let i = from; i < chunks.length; i++) visible += chunks[i]!.visible;
   return visible;
 }
 
-/** The view of a row that is born behind the first `count` segments. Ghosts are not seen. */
-export function viewOf(segments: readonly Segment[], count: number): Span[] {
+/** The view of a row that is born behind the first `count` segments. */
+export function viewOf({ chunks }: Cells, count = Infinity): Span[] {
   const view: Span[] = [];
   let position = 0;
+  let left = count;
   let last: Span | undefined;
-  for (let i = 0; i < count; i++) {
-    const { cell, length, birth, gap, ghost } = segments[i]!;
-    const shift = position + gap - birth;
-    position += gap + length;
-    if (ghost) continue;
-    if (last && last.cell + last.length === cell && last.birth + last.length === birth && last.shift === shift) last.length += length;
-    else view.push((last = { cell, length, birth, shift }));
+  for (let c = 0; c < chunks.length && left > 0; c++) {
+    for (const { cell, length, birth, gap } of chunks[c]!.segments) {
+      if (left-- <= 0) break;
+      const shift = position + gap - birth;
+      position += gap + length;
+      if (last && last.cell + last.length === cell && last.birth + last.length === birth && last.shift === shift) last.length += length;
+      else view.push((last = { cell, length, birth, shift }));
+    }
   }
   return view;
 }
 
-/** Adds freshly computed log tokens [place, place + length) at the counter. */
-export function append(cells: Cells, cell: number, place: number, length: number, birth: number): void {
-  if (length === 0) return;
-  const last = cells.segments[cells.segments.length - 1];
-  const joins = last && last.step === 1 && cells.tail === 0 && last.cell + last.length === cell && last.birth + last.length === birth && last.place + last.length === place;
-  if (joins) cells.segments[cells.segments.length - 1] = { ...last, length: last.length + length };
-  else cells.segments.push({ cell, length, birth, gap: cells.tail, place, step: 1, ghost: false });
-  cells.tail = 0;
+/** Adds freshly computed log tokens [place, place + length), born at the counter. */
+export function append(cells: Cells, cell: number, place: number, length: number, birth: number): Cells {
+  if (length === 0) return cells;
+  const chunk = cells.chunks[cells.chunks.length - 1];
+  const last = chunk?.segments[chunk.segments.length - 1];
+  const joins =
+    last && last.step === 1 && cells.tail === 0 && last.cell + last.length === cell && last.birth + last.length === birth && last.place + last.length === place;
+  if (!joins) return withChunks(cells, cells.chunks.length, cells.chunks.length, [{ cell, length, birth, gap: cells.tail, place, step: 1, ghost: false }], 0);
+  const segments = chunk!.segments.slice();
+  segments[segments.length - 1] = { ...last, length: last.length + length };
+  return withChunks(cells, cells.chunks.length - 1, cells.chunks.length, segments);
 }
 
-/** Index of the first segment that reaches coordinate `place` or stands behind it. */
+function lastPlace({ place, step, length }: Segment): number {
+  return step === 1 ? place + length - 1 : place;
+}
+
+/** The first of some segments in the order of the text that reaches `place` or stands behind it. */
 export function findPlace(segments: readonly Segment[], place: number): number {
   let low = 0;
   let high = segments.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const { place: first, step, length } = segments[middle]!;
-    const last = step === 1 ? first + length - 1 : first;
-    if (last >= place) high = middle;
+    if (lastPlace(segments[middle]!) >= place) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** The first chunk that reaches `place` or stands behind it. */
+export function findChunk(chunks: readonly Chunk[], place: number): number {
+  let low = 0;
+  let high = chunks.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const { segments } = chunks[middle]!;
+    if (lastPlace(segments[segments.length - 1]!) >= place) high = middle;
     else low = middle + 1;
   }
   return low;
@@ -102,110 +172,44 @@ export function slice(segment: Segment, from: number, to: number, ghost = segmen
   };
 }
 
-/** Cuts the segment that crosses coordinate `place`, and returns the index of the first segment at or behind it. */
-export function cutAt(cells: Cells, place: number): number {
-  const index = findPlace(cells.segments, place);
-  const segment = cells.segments[index];
-  if (!segment || segment.step === 0 || segment.place >= place) return index;
-  const at = place - segment.place;
-  cells.segments.splice(index, 1, slice(segment, 0, at), slice(segment, at, segment.length));
-  return index + 1;
-}
-
-/** Makes ghosts of the cells in the ranges (ascending, disjoint) and returns how many were visible. */
-export function hide(cells: Cells, ranges: readonly Range[]): number {
-  if (ranges.length === 0) return 0;
-  const { segments } = cells;
-  const from = findPlace(segments, ranges[0]![0]);
-  const rebuilt: Segment[] = segments.slice(0, from);
-  let hidden = 0;
-  let next = 0;
-  let index = from;
-  for (; index < segments.length && next < ranges.length; index++) {
-    const segment = segments[index]!;
-    next = hideIn(segment, ranges, next, rebuilt);
-  }
-  for (let i = from; i < rebuilt.length; i++) hidden += rebuilt[i]!.ghost ? rebuilt[i]!.length : 0;
-  for (let i = from; i < index; i++) hidden -= segments[i]!.ghost ? segments[i]!.length : 0;
-  cells.segments = index < segments.length ? rebuilt.concat(segments.slice(index)) : rebuilt;
-  return hidden;
-}
-
-/** Appends a segment to `out`, cut where ranges begin and end; returns the first range that may touch what follows. */
-function hideIn(segment: Segment, ranges: readonly Range[], first: number, out: Segment[]): number {
-  if (segment.step === 0) return hideReplacement(segment, ranges, first, out);
-  const end = segment.place + segment.length;
-  let done = segment.place;
-  let next = first;
-  for (; next < ranges.length; next++) {
-    const [rangeStart, rangeEnd] = ranges[next]!;
-    if (rangeStart >= end) break;
-    if (rangeEnd <= done) continue;
-    const start = Math.max(rangeStart, done);
-    const stop = Math.min(rangeEnd, end);
-    if (start > done) out.push(slice(segment, done - segment.place, start - segment.place));
-    out.push(slice(segment, start - segment.place, stop - segment.place, true));
-    done = stop;
-    if (rangeEnd > end) break;
-  }
-  if (done < end) out.push(slice(segment, done - segment.place, end - segment.place));
-  return next;
-}
-
-/** A replacement is covered whole or not at all: exactly if its coordinate lies in a range. */
-function hideReplacement(segment: Segment, ranges: readonly Range[], first: number, out: Segment[]): number {
-  let next = first;
-  while (next < ranges.length && ranges[next]![1] <= segment.place) next++;
-  const covered = next < ranges.length && ranges[next]![0] <= segment.place;
-  out.push(covered ? slice(segment, 0, segment.length, true) : segment);
-  return next;
-}
-
-/** Takes the ghosts out: their positions become gaps. */
-export function settleGhosts(cells: Cells): void {
-  if (!cells.segments.some((segment) => segment.ghost)) return;
-  const kept: Segment[] = [];
-  let gap = 0;
-  for (const segment of cells.segments) {
-    if (segment.ghost) gap += segment.gap + segment.length;
-    else {
-      kept.push(gap === 0 ? segment : { ...segment, gap: segment.gap + gap });
-      gap = 0;
-    }
-  }
-  cells.segments = kept;
-  cells.tail += gap;
-}
-
-/** Positions 0…n−1 in order, in a new list. Returns how many cells moved and by how much the counter did. */
-export function compact(cells: Cells): { shifted: number; delta: number } {
-  const segments = (cells.segments = cells.segments.slice());
+/** Positions 0…n−1 in order. Tells how many cells moved and by how much the counter did. */
+export function compact(cells: Cells): { cells: Cells; shifted: number; delta: number } {
   let removed = 0;
   let shifted = 0;
-  for (let i = 0; i < segments.length; i++) {
-    const segment = segments[i]!;
-    if (segment.gap !== 0) {
-      removed += segment.gap;
-      segments[i] = { ...segment, gap: 0 };
+  const chunks = cells.chunks.map((chunk) => {
+    if (chunk.gap === 0) {
+      shifted += removed === 0 ? 0 : chunk.visible;
+      return chunk;
     }
-    if (removed !== 0) shifted += segment.length;
-  }
-  const delta = -(removed + cells.tail);
-  cells.tail = 0;
-  return { shifted, delta: delta === 0 ? 0 : delta };
+    return chunkOf(
+      chunk.segments.map((segment) => {
+        removed += segment.gap;
+        shifted += removed === 0 ? 0 : segment.length;
+        return segment.gap === 0 ? segment : withGap(segment, 0);
+      }),
+    );
+  });
+  removed += cells.tail;
+  return { cells: { chunks, tail: 0 }, shifted, delta: removed === 0 ? 0 : -removed };
 }
 
-/** Numbers of the visible cells that lie in the ranges (ascending, disjoint), ascending and merged. */
-export function cellsIn(cells: Cells, ranges: readonly Range[]): Range[] {
+export function withGap({ cell, length, birth, place, step, ghost }: Segment, gap: number): Segment {
+  return { cell, length, birth, gap, place, step, ghost };
+}
+
+/** Numbers of the cells that lie in the ranges (ascending, disjoint), in the order of the text. */
+export function cellsIn({ chunks }: Cells, ranges: readonly Range[]): Range[] {
   const found: Range[] = [];
   for (const [start, end] of ranges) {
-    for (let i = findPlace(cells.segments, start); i < cells.segments.length; i++) {
-      const { cell, length, place, step } = cells.segments[i]!;
-      if (place >= end) break;
-      const from = step === 0 ? 0 : Math.max(0, start - place);
-      const to = step === 0 ? length : Math.min(length, end - place);
-      found.push([cell + from, cell + to]);
+    for (let c = findChunk(chunks, start); c < chunks.length && chunks[c]!.segments[0]!.place < end; c++) {
+      const { segments } = chunks[c]!;
+      for (let i = findPlace(segments, start); i < segments.length && segments[i]!.place < end; i++) {
+        const { cell, length, place, step } = segments[i]!;
+        const from = step === 0 ? 0 : Math.max(0, start - place);
+        const to = step === 0 ? length : Math.min(length, end - place);
+        found.push([cell + from, cell + to]);
+      }
     }
   }
-  return mergeRanges(found);
+  return found;
 }

@@ -79,7 +79,8 @@ export function editLog(log: Log, tasks: readonly Task[]): Edited {
     for (const other of others) works.add(other);
     cutPieces(pieces, start, end, tokens!);
     done.push({ index: edit.index, removed: end - start, inserted: tokens!.length });
-    const gone = [...works].filter((work) => !carry(work, edit, start, end, tokens!.length));
+    const gone: Work[] = [];
+    for (const work of works) if (!carry(work, edit, start, end, tokens!.length)) gone.push(work);
     for (const work of gone) works.delete(work);
     if (gone.length > 0) loseDirectives(works, gone, lost);
   }
@@ -116,7 +117,7 @@ function partsOf(operation: Operation): Part[] {
 function carry(work: Work, edit: Work, start: number, end: number, inserted: number): boolean {
   const later = work.operation.at > edit.operation.at;
   work.at = moved(work.at, start, end, inserted);
-  if (work.parts.length === 0) return true;
+  if (work.parts.length === 0 || carryInPlace(work.parts, start, end, inserted)) return true;
   const parts: Part[] = [];
   for (const part of work.parts) {
     if (part.end <= start && part.start < start) parts.push(part);
@@ -124,6 +125,20 @@ function carry(work: Work, edit: Work, start: number, end: number, inserted: num
   }
   work.parts = joinParts(parts);
   return work.named ? work.parts.some((part) => part.end > part.start) : work.parts.length > 0;
+}
+
+/** The common case: no part meets the edit. Those behind it move. */
+function carryInPlace(parts: Part[], start: number, end: number, inserted: number): boolean {
+  const behind = (part: Part) => part.start >= end && part.start > start;
+  const clear = (part: Part) => (part.end <= start && part.start < start) || behind(part);
+  if (!parts.every(clear)) return false;
+  const delta = inserted - (end - start);
+  for (const part of parts) {
+    if (!behind(part)) continue;
+    part.start += delta;
+    part.end += delta;
+  }
+  return true;
 }
 
 /** Where a boundary or place goes. */

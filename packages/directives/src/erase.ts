@@ -22,7 +22,33 @@ interface Cluster {
 export function eraseSets(log: Log, tasks: readonly Task[], param: (task: Task) => string): EraseSet[] {
   const forgets = tasks.filter((task): task is Forget => task.operation.kind === "edit");
   const clusters = clustersOf(forgets, param);
-  return forgets.filter(({ operation }) => operation.target[1] > operation.target[0]).map((forget) => eraseSetOf(log, clusters, forget));
+  const path: EraseChoice[][] = [];
+  const sets: EraseSet[] = [];
+  let done = 0;
+  for (const cluster of clusters) {
+    if (cluster.start > done) path.push([{ tokens: log.tokens.subarray(done, cluster.start), from: 0 }]);
+    const before = path.length;
+    for (const forget of cluster.forgets) if (forget.operation.target[1] > forget.operation.target[0]) sets.push(eraseSetOf(log, cluster, forget, path, before));
+    path.push(choicesOf(log, cluster, cluster.forgets, null));
+    done = cluster.end;
+  }
+  return sets.toSorted((a, b) => a.directive - b.directive);
+}
+
+/** The sets of all forgets have the beginning of their paths in common. */
+function eraseSetOf(log: Log, cluster: Cluster, forget: Forget, path: readonly EraseChoice[][], before: number): EraseSet {
+  const last = choicesOf(log, cluster, cluster.forgets.filter((other) => other !== forget), forget);
+  return {
+    directive: forget.index,
+    get path() {
+      return [...path.slice(0, before), last];
+    },
+  };
+}
+
+/** What may stand in the place of a cluster, by which of some forgets were applied. */
+function choicesOf(log: Log, cluster: Cluster, forgets: readonly Forget[], target: Forget | null): EraseChoice[] {
+  return distinct(subsets(forgets).flatMap((applied) => choiceOf(log, cluster, applied, target)));
 }
 
 function clustersOf(forgets: readonly Forget[], param: (task: Task) => string): Cluster[] {
@@ -42,20 +68,6 @@ function clustersOf(forgets: readonly Forget[], param: (task: Task) => string): 
     reach = Math.max(reach, end, start + 1);
   }
   return clusters;
-}
-
-function eraseSetOf(log: Log, clusters: readonly Cluster[], forget: Forget): EraseSet {
-  const path: EraseChoice[][] = [];
-  let done = 0;
-  for (const cluster of clusters) {
-    if (cluster.start > done) path.push([{ tokens: log.tokens.slice(done, cluster.start), from: 0 }]);
-    done = cluster.end;
-    const last = cluster.forgets.includes(forget);
-    const others = cluster.forgets.filter((other) => other !== forget);
-    path.push(distinct(subsets(others).flatMap((applied) => choiceOf(log, cluster, applied, last ? forget : null))));
-    if (last) break;
-  }
-  return { directive: forget.index, path };
 }
 
 /** The cluster's text with some of its forgets applied: up to the end of `target`'s tokens, or all of it. None where nothing of them is left. */

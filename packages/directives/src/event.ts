@@ -1,4 +1,4 @@
-import { type Cells, counterOf } from "./cells.ts";
+import { type Cells, type Chunk, chunkOf, counterOf, positionAfter, type Segment } from "./cells.ts";
 import { mergeRanges } from "./ranges.ts";
 import type { CanonicalEvent, Range } from "./types.ts";
 
@@ -36,14 +36,14 @@ interface Shift {
  */
 export function canonicalEvent(at: number, transition: Transition): CanonicalEvent | null {
   const { firstCell, before, after, born } = transition;
-  const hidden: [number, number][] = [];
-  const shifts = shiftsOf(before, after, firstCell, hidden);
+  if (before === after && born.length === 0) return null;
+  const { hidden, shifts } = difference(before, after, firstCell);
   hidden.push(...hiddenBorn(after, firstCell, born));
   const counter = counterBeyondCells(transition, shifts[shifts.length - 1]?.delta ?? 0);
   if (hidden.length === 0 && shifts.length === 0 && counter === 0 && born.length === 0) return null;
-  const joined = mergeRanges(hidden);
+  const merged = mergeRanges(hidden);
   const words = born.map(({ length, position, before: cell }) => `i${length}@${position}<${cell}`);
-  for (const [start, end] of joined) words.push(`h${start}-${end}`);
+  for (const [start, end] of merged) words.push(`h${start}-${end}`);
   for (const { cell, delta } of shifts) words.push(`s${cell}:${delta}`);
   if (counter !== 0) words.push(`c${counter}`);
   for (const { cell, delta } of shiftsSeen(transition)) words.push(`v${cell}:${delta}`);
@@ -51,18 +51,18 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
     at,
     cell: firstCell,
     key: words.join(" "),
-    hidden: joined,
+    hidden: merged,
     counter,
     inserted: born.map(({ cell, length, before: place }) => ({ cells: [cell, cell + length], before: place })),
     get shifted() {
-      return shiftedCells(transition);
+      return shiftedCells(after, shifts);
     },
   };
 }
 
 /** What the counter moved more than the last visible cell did; what it stands behind a born one. */
 function counterBeyondCells({ firstCell, before, after }: Transition, lastShift: number): number {
-  const last = after.segments[after.segments.length - 1];
+  const last = after.chunks[after.chunks.length - 1]?.segments.at(-1);
   return last && last.cell >= firstCell ? after.tail : counterOf(after) - counterOf(before) - lastShift;
 }
 
@@ -74,83 +74,127 @@ export function bornCellsOf(key: string): number {
 }
 
 /**
- * Walks two states side by side. Segments that no edit touched are the same objects in both, so this costs a comparison each.
- * Visits every visible cell of `after` with its movement, and every cell of `before` that is gone.
+ * Cells of `before` that are gone from `after`, and the places at which the movement of what stays changes. Chunks that both states
+ * share in front did not move, those that they share behind moved as one; only what lies between is looked at.
  */
-function walk(
-  before: Cells,
-  after: Cells,
-  firstCell: number,
-  visit: (cell: number, length: number, delta: number) => void,
-  gone: (start: number, end: number) => void,
-): void {
-  const old = before.segments;
-  let index = 0;
-  /** First cell of old[index] that was not met yet. */
-  let met = old[0]?.cell ?? 0;
-  /** Position behind the segments before old[index]. */
-  let oldPosition = 0;
-  let newPosition = 0;
-  const leave = () => {
-    const { cell, length, gap } = old[index]!;
-    if (met < cell + length) gone(met, cell + length);
-    oldPosition += gap + length;
-    met = old[++index]?.cell ?? 0;
-  };
-  for (const { cell, length, gap, birth } of after.segments) {
-    const position = newPosition + gap;
-    newPosition = position + length;
-    if (cell >= firstCell) {
-      visit(cell, length, position - birth);
-      continue;
-    }
-    while (cell < old[index]!.cell || cell >= old[index]!.cell + old[index]!.length) leave();
-    if (met < cell) gone(met, cell);
-    visit(cell, length, position - (oldPosition + old[index]!.gap + cell - old[index]!.cell));
-    met = cell + length;
-  }
-  while (index < old.length) leave();
+function difference(before: Cells, after: Cells, firstCell: number): { hidden: [number, number][]; shifts: Shift[] } {
+  const [front, back] = sharedChunks(before.chunks, after.chunks);
+  const old = middle(before.chunks, front, back);
+  const walk = new Walk(old, positionAfter(after.chunks, front));
+  for (const segment of middle(after.chunks, front, back)) walk.visit(segment, firstCell);
+  walk.end();
+  const rest = after.chunks[after.chunks.length - back];
+  if (rest) walk.shift(rest.segments[0]!.cell, walk.drift);
+  return walk;
 }
 
-function shiftsOf(before: Cells, after: Cells, firstCell: number, hidden: [number, number][]): Shift[] {
-  const shifts: Shift[] = [];
-  let last = 0;
-  const visit = (cell: number, _length: number, delta: number) => {
-    if (delta !== last) shifts.push({ cell, delta });
-    last = delta;
-  };
-  walk(before, after, firstCell, visit, (start, end) => hidden.push([start, end]));
-  return shifts;
+/** Walks two lists of segments side by side. */
+class Walk {
+  readonly hidden: [number, number][] = [];
+  readonly shifts: Shift[] = [];
+  readonly #old: readonly Segment[];
+  #index = 0;
+  /** First cell of the old segment at hand that was not met yet. */
+  #met: number;
+  /** Positions behind what was passed of the old list, and of the new one. */
+  #oldPosition: number;
+  #newPosition: number;
+  #delta = 0;
+
+  constructor(old: readonly Segment[], position: number) {
+    this.#old = old;
+    this.#met = old[0]?.cell ?? 0;
+    this.#oldPosition = position;
+    this.#newPosition = position;
+  }
+
+  visit({ cell, length, gap, birth }: Segment, firstCell: number): void {
+    const position = this.#newPosition + gap;
+    this.#newPosition = position + length;
+    if (cell >= firstCell) return this.shift(cell, position - birth);
+    let from = this.#old[this.#index]!;
+    for (; cell < from.cell || cell >= from.cell + from.length; from = this.#old[this.#index]!) this.#leave();
+    if (this.#met < cell) this.hidden.push([this.#met, cell]);
+    this.#met = cell + length;
+    this.shift(cell, position - (this.#oldPosition + from.gap + cell - from.cell));
+  }
+
+  end(): void {
+    while (this.#index < this.#old.length) this.#leave();
+  }
+
+  /** How much farther the new list has come. */
+  get drift(): number {
+    return this.#newPosition - this.#oldPosition;
+  }
+
+  shift(cell: number, delta: number): void {
+    if (delta !== this.#delta) this.shifts.push({ cell, delta });
+    this.#delta = delta;
+  }
+
+  #leave(): void {
+    const { cell, length, gap } = this.#old[this.#index]!;
+    if (this.#met < cell + length) this.hidden.push([this.#met, cell + length]);
+    this.#oldPosition += gap + length;
+    this.#index++;
+    this.#met = this.#old[this.#index]?.cell ?? 0;
+  }
+}
+
+/** How many chunks two lists share in front, and how many of the rest behind. */
+function sharedChunks(a: readonly Chunk[], b: readonly Chunk[]): [front: number, back: number] {
+  const most = Math.min(a.length, b.length);
+  let front = 0;
+  while (front < most && a[front] === b[front]) front++;
+  let back = 0;
+  while (back < most - front && a[a.length - 1 - back] === b[b.length - 1 - back]) back++;
+  return [front, back];
+}
+
+function middle(chunks: readonly Chunk[], front: number, back: number): Segment[] {
+  return chunks.slice(front, chunks.length - back).flatMap(({ segments }) => segments);
 }
 
 /** Movements that the born cells saw, of cells before the last of them, where a compaction made others of them in the end. */
 function shiftsSeen({ firstCell, before, seen, after, born }: Transition): Shift[] {
-  if (born.length === 0 || seen.segments === after.segments) return [];
-  const lastBorn = seen.segments.findLastIndex(({ cell }) => cell >= firstCell);
-  const upTo = (cells: Cells): Cells => ({ segments: cells.segments.slice(0, lastBorn), tail: 0 });
-  const sight = shiftsOf(before, upTo(seen), firstCell, []);
-  const final = shiftsOf(before, upTo(after), firstCell, []);
+  if (born.length === 0 || seen.chunks === after.chunks) return [];
+  const chunk = seen.chunks.findLastIndex(({ newest }) => newest >= firstCell);
+  const index = seen.chunks[chunk]!.segments.findLastIndex(({ cell }) => cell >= firstCell);
+  const sight = difference(before, upTo(seen, chunk, index), firstCell).shifts;
+  const final = difference(before, upTo(after, chunk, index), firstCell).shifts;
   const same = sight.length === final.length && sight.every(({ cell, delta }, i) => cell === final[i]!.cell && delta === final[i]!.delta);
   return same ? [] : sight;
 }
 
-function shiftedCells({ before, after, firstCell }: Transition): { cells: Range; delta: number }[] {
+/** The segments before segment `index` of a chunk. A compaction keeps the chunks of what it compacts. */
+function upTo({ chunks }: Cells, chunk: number, index: number): Cells {
+  const list = chunks.slice(0, chunk);
+  if (index > 0) list.push(chunkOf(chunks[chunk]!.segments.slice(0, index)));
+  return { chunks: list, tail: 0 };
+}
+
+/** The shifts spelled out by cells. */
+function shiftedCells({ chunks }: Cells, shifts: readonly Shift[]): { cells: Range; delta: number }[] {
   const shifted: { cells: [number, number]; delta: number }[] = [];
-  const visit = (cell: number, length: number, delta: number) => {
-    if (delta === 0) return;
+  let next = 0;
+  let delta = 0;
+  for (const { cell, length } of chunks.flatMap(({ segments }) => segments)) {
+    if (shifts[next]?.cell === cell) delta = shifts[next++]!.delta;
+    if (delta === 0) continue;
     const last = shifted[shifted.length - 1];
     if (last && last.delta === delta && last.cells[1] === cell) last.cells[1] = cell + length;
     else shifted.push({ cells: [cell, cell + length], delta });
-  };
-  walk(before, after, firstCell, visit, () => {});
+  }
   return shifted;
 }
 
 /** Cells that were born in the event and are gone again in its end (refreshed twice). */
-function hiddenBorn(after: Cells, firstCell: number, born: readonly BornStretch[]): [number, number][] {
+function hiddenBorn({ chunks }: Cells, firstCell: number, born: readonly BornStretch[]): [number, number][] {
   const last = born[born.length - 1];
   if (!last) return [];
-  const kept = after.segments.filter(({ cell }) => cell >= firstCell).toSorted((a, b) => a.cell - b.cell);
+  const newer = chunks.filter(({ newest }) => newest >= firstCell).flatMap(({ segments }) => segments);
+  const kept = newer.filter(({ cell }) => cell >= firstCell).toSorted((a, b) => a.cell - b.cell);
   const gone: [number, number][] = [];
   let done = firstCell;
   for (const { cell, length } of kept) {

@@ -1,9 +1,11 @@
-import { append, type Cells, cellsIn, compact, counterOf, findPlace, hide, positionAfter, type Segment, settleGhosts, viewOf, visibleOf } from "./cells.ts";
+import { append, type Cells, cellsIn, chunkOf, compact, counterOf, NO_CELLS, positionAfter, type Segment, viewOf, visibleOf } from "./cells.ts";
+import type { Task } from "./edit.ts";
 import { DirectiveError } from "./errors.ts";
 import { type BornStretch, canonicalEvent } from "./event.ts";
 import type { Group } from "./groups.ts";
-import type { Task } from "./edit.ts";
+import { hide, settleGhosts } from "./hide.ts";
 import { type CompactOperation, ORDINARY_PRIORITY, type ReplaceOperation, type RetainOperation } from "./operations.ts";
+import { mergeRanges } from "./ranges.ts";
 import { refresh, type RefreshedStretch, replace } from "./splice.ts";
 import type { Birth, CanonicalEvent, Range, Span } from "./types.ts";
 
@@ -37,7 +39,7 @@ interface OpenStage {
   length: number;
   position: number;
   token: number;
-  /** What its rows see. Never changed. */
+  /** What its rows see, besides one another. */
   cells: Cells;
 }
 
@@ -56,8 +58,8 @@ export class Folding {
   readonly births: Birth[] = [];
   readonly made: Made[] = [];
   readonly #options: FoldingOptions;
-  #open: OpenStage = { cell: 0, length: 0, position: 0, token: 0, cells: { segments: [], tail: 0 } };
-  #cells: Cells = { segments: [], tail: 0 };
+  #open: OpenStage = { cell: 0, length: 0, position: 0, token: 0, cells: NO_CELLS };
+  #cells: Cells = NO_CELLS;
 
   constructor(options: FoldingOptions) {
     this.#options = options;
@@ -69,8 +71,8 @@ export class Folding {
     this.events.push(event.canonical);
     this.births.push(...event.births);
     this.made.push(...event.made);
-    this.#open = { ...event.open, length: 0 };
-    this.#cells = copy(event.open.cells);
+    this.#open = event.open;
+    this.#cells = event.open.cells;
   }
 
   apply(group: Group): Checkpoint {
@@ -78,7 +80,7 @@ export class Folding {
     const [birthsBefore, madeBefore] = [this.births.length, this.made.length];
     const before = this.#cells;
     const firstCell = this.#open.cell + this.#open.length;
-    const boundary = new BoundaryFolding(copy(before), firstCell, this.#options, this.made);
+    const boundary = new BoundaryFolding(before, firstCell, this.#options, this.made);
     const { counts, seen } = boundary.run(group, before);
     const after = boundary.cells;
     const canonical = canonicalEvent(group.at, { firstCell, before, seen, after, born: boundary.stretches });
@@ -87,7 +89,7 @@ export class Folding {
     this.#close();
     this.births.push(...boundary.births);
     this.#cells = after;
-    this.#open = { cell: boundary.nextCell, length: 0, position: counterOf(after), token: group.at, cells: copy(after) };
+    this.#open = { cell: boundary.nextCell, length: 0, position: counterOf(after), token: group.at, cells: after };
     const event = { canonical, births: this.births.slice(birthsBefore), made: this.made.slice(madeBefore), open: this.#open };
     return { group, counts, event };
   }
@@ -113,8 +115,7 @@ export class Folding {
   #bear(token: number): void {
     const open = this.#open;
     const born = open.token + open.length;
-    append(this.#cells, open.cell + open.length, born, token - born, open.position + open.length);
-    // The stage that a checkpoint holds must stay as it was.
+    this.#cells = append(this.#cells, open.cell + open.length, born, token - born, open.position + open.length);
     this.#open = { ...open, length: token - open.token };
     const { contextLength } = this.#options;
     if (token > open.token && open.position + token - open.token > contextLength) {
@@ -127,13 +128,13 @@ export class Folding {
 
   #close(): void {
     const { cell, length, position, token, cells } = this.#open;
-    this.births.push(birthOf({ cell, length, position, token, kind: "log" }, cells.segments, cells.segments.length));
+    this.births.push(birthOf({ cell, length, position, token, kind: "log" }, cells));
   }
 }
 
-/** The steps of one boundary, on its own copy of the cells. */
+/** The steps of one boundary. */
 class BoundaryFolding {
-  readonly cells: Cells;
+  cells: Cells;
   readonly births: Birth[] = [];
   readonly stretches: BornStretch[] = [];
   nextCell: number;
@@ -150,15 +151,20 @@ class BoundaryFolding {
   }
 
   run(group: Group, before: Cells): { counts: Counts[]; seen: Cells } {
-    const { cells } = this;
-    const counts: Counts[] = group.hides.map(({ operation }) => ({ hidden: hide(cells, operation.ranges) }));
+    const counts = group.hides.map(({ operation }) => this.#hide(operation.ranges));
     const splices = this.#replaceAll(group.replaces);
     for (const i of group.refreshes) splices[i]!.recomputed = this.#refresh(group.replaces, splices, i);
     counts.push(...splices);
-    const seen: Cells = { ...cells };
+    const seen = this.cells;
     group.compacts.forEach((task, i) => counts.push(i === 0 ? this.#compact(task) : { shifted: 0, delta: 0 }));
     for (const { operation } of group.retains) counts.push(this.#retain(operation, before));
     return { counts, seen };
+  }
+
+  #hide(ranges: readonly Range[]): Counts {
+    const { cells, hidden } = hide(this.cells, ranges);
+    this.cells = cells;
+    return { hidden };
   }
 
   /** Puts all replacements in their places, takes out what the drops left, and then computes the replacements' cells. */
@@ -166,19 +172,19 @@ class BoundaryFolding {
     let provisional = this.#firstCell;
     const cellOf = tasks.map(({ operation }) => (provisional += operation.tokens.length) - operation.tokens.length);
     const counts = tasks.map(({ operation }, i): Counts => {
-      const { hidden, shifted, delta } = replace(this.cells, operation.target, cellOf[i]!, operation.tokens.length);
+      const { cells, hidden, shifted, delta } = replace(this.cells, operation.target, cellOf[i]!, operation.tokens.length);
+      this.cells = cells;
       return { hidden, inserted: 0, shifted, delta };
     });
-    settleGhosts(this.cells);
+    this.cells = settleGhosts(this.cells);
     if (tasks.length > 0) this.#checkReach(tasks);
-    this.#bearReplacements(tasks, cellOf, counts);
+    if (provisional > this.#firstCell) this.#bearReplacements(tasks, cellOf, counts);
     return counts;
   }
 
   #checkReach(tasks: readonly Task<ReplaceOperation>[]): void {
-    const { segments } = this.cells;
     const { contextLength } = this.#options;
-    const reach = positionAfter(segments, segments.length);
+    const reach = positionAfter(this.cells.chunks);
     if (reach <= contextLength) return;
     const task = tasks.reduce((longest, other) => (other.operation.tokens.length > longest.operation.tokens.length ? other : longest));
     throw new DirectiveError(
@@ -190,40 +196,42 @@ class BoundaryFolding {
 
   /** Numbers the replacements that stand, from left to right. (One may have been covered by another where a forget joined two boundaries.) */
   #bearReplacements(tasks: readonly Task<ReplaceOperation>[], cellOf: readonly number[], counts: Counts[]): void {
-    const { segments } = this.cells;
-    let position = 0;
-    const standing: [index: number, position: number][] = [];
-    for (let i = 0; i < segments.length; i++) {
-      const segment = segments[i]!;
-      position += segment.gap;
-      if (segment.cell >= this.#firstCell) {
-        const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
-        const { tokens } = tasks[task]!.operation;
-        counts[task]!.inserted = tokens.length;
-        this.#made.push({ cell: this.nextCell, tokens });
-        segments[i] = { ...segment, cell: this.nextCell, birth: position };
-        this.nextCell += tokens.length;
-        standing.push([i, position]);
+    const standing: { cell: number; length: number; position: number; index: number }[] = [];
+    let [position, index] = [0, 0];
+    for (const [c, { segments, span, newest }] of this.cells.chunks.entries()) {
+      if (newest >= this.#firstCell) {
+        let at = position;
+        const numbered = segments.map((segment, i): Segment => {
+          at += segment.gap + segment.length;
+          if (segment.cell < this.#firstCell) return segment;
+          const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
+          const { tokens } = tasks[task]!.operation;
+          counts[task]!.inserted = tokens.length;
+          const born = { cell: this.nextCell, length: segment.length, position: at - segment.length, index: index + i };
+          this.#made.push({ cell: born.cell, tokens });
+          this.nextCell += tokens.length;
+          standing.push(born);
+          return { ...segment, cell: born.cell, birth: born.position };
+        });
+        this.cells = withChunk(this.cells, c, numbered);
       }
-      position += segment.length;
+      position += span;
+      index += segments.length;
     }
-    if (standing.length === 0) return;
-    const frozen = segments.slice();
-    for (const [index, at] of standing) this.#bear("inserted", frozen[index]!.cell, frozen[index]!.length, at, frozen, index, index + 1);
+    for (const { cell, length, position: at, index: place } of standing) this.#bear("inserted", cell, length, at, place, place + 1);
   }
 
   /** The cells behind a splice's target, its own replacement left out, computed again. Returns how many. */
   #refresh(tasks: readonly Task<ReplaceOperation>[], counts: readonly Counts[], i: number): number {
     const { target, refresh: most } = tasks[i]!.operation;
     const [start, end] = target;
-    let first = findPlace(this.cells.segments, end);
+    let own = 0;
     if (start === end && counts[i]!.inserted! > 0) {
       // Its own replacement, and those put in front of it at this place, stand before what follows.
-      let own = 0;
       for (let j = i; j < tasks.length; j++) if (tasks[j]!.operation.target[0] === start) own += counts[j]!.inserted!;
-      while (own > 0) own -= this.cells.segments[first++]!.length;
     }
-    const stretches = refresh(this.cells, first, most, this.nextCell);
+    const { cells, stretches } = refresh(this.cells, end, own, most, this.nextCell);
+    this.cells = cells;
     for (const stretch of stretches) this.#bearAgain(stretch);
     return stretches.reduce((sum, { length }) => sum + length, 0);
   }
@@ -237,51 +245,77 @@ class BoundaryFolding {
     }
     this.#made.push({ cell, tokens });
     this.nextCell = cell + length;
-    this.#bear("recomputed", cell, length, position, this.cells.segments, index, index + old.length);
+    this.#bear("recomputed", cell, length, position, index, index + old.length);
   }
 
   #tokensOf({ cell, place, step, length }: Segment): Int32Array {
     if (step === 1) return this.#options.tokens.subarray(place, place + length);
-    const made = this.#made.findLast((entry) => entry.cell <= cell)!;
+    const made = this.#made[lastUpTo(this.#made, cell)]!;
     return made.tokens.subarray(cell - made.cell, cell - made.cell + length);
   }
 
-  /** Records the birth of a stretch that is segments [index, behind) of the list; the segments before it are its view. */
-  #bear(kind: Birth["kind"], cell: number, length: number, position: number, segments: readonly Segment[], index: number, behind: number): void {
-    this.births.push(birthOf({ cell, length, position, token: -1, kind }, segments, index));
-    const before = segments[behind]?.cell ?? -1;
+  /** Records the birth of a stretch that is the segments [index, behind); the segments before it are its view. */
+  #bear(kind: Birth["kind"], cell: number, length: number, position: number, index: number, behind: number): void {
+    this.births.push(birthOf({ cell, length, position, token: -1, kind }, this.cells, index));
+    const before = segmentAt(this.cells, behind)?.cell ?? -1;
     const last = this.stretches[this.stretches.length - 1];
-    const left = segments[index - 1];
+    const left = segmentAt(this.cells, index - 1);
     const follows = last && left && left.cell + left.length === cell && last.cell + last.length === cell && last.position + last.length === position;
     if (follows) Object.assign(last, { length: last.length + length, before });
     else this.stretches.push({ cell, length, position, before });
   }
 
   #compact(task: Task<CompactOperation>): Counts {
-    const { segments } = this.cells;
-    if (task.operation.refuseEmpty && segments.length === 0) {
+    const visible = visibleOf(this.cells);
+    if (task.operation.refuseEmpty && visible === 0) {
       throw new DirectiveError("akv_invalid", "Nothing is visible at this reposition; expected at least one message that is not dropped.", this.#options.param(task));
     }
-    const compactAlready = positionAfter(segments, segments.length) === visibleOf(this.cells);
-    return this.#options.keepTailGap && compactAlready ? { shifted: 0, delta: 0 } : compact(this.cells);
+    if (this.#options.keepTailGap && positionAfter(this.cells.chunks) === visible) return { shifted: 0, delta: 0 };
+    const { cells, shifted, delta } = compact(this.cells);
+    this.cells = cells;
+    return { shifted, delta };
   }
 
   #retain({ priority, ranges }: RetainOperation, before: Cells): Counts {
-    return { retained: cellsIn(priority > ORDINARY_PRIORITY ? this.cells : before, ranges) };
+    return { retained: mergeRanges(cellsIn(priority > ORDINARY_PRIORITY ? this.cells : before, ranges)) };
   }
 }
 
-function copy({ segments, tail }: Cells): Cells {
-  return { segments: segments.slice(), tail };
+/** The same chunks, one of them with other segments. */
+function withChunk(cells: Cells, index: number, segments: readonly Segment[]): Cells {
+  const chunks = cells.chunks.slice();
+  chunks[index] = chunkOf(segments);
+  return { chunks, tail: cells.tail };
+}
+
+function segmentAt({ chunks }: Cells, index: number): Segment | undefined {
+  let left = index;
+  for (const { segments } of chunks) {
+    if (left < segments.length) return segments[left];
+    left -= segments.length;
+  }
+  return undefined;
+}
+
+/** Index of the last entry that begins at or before a cell. */
+function lastUpTo(made: readonly Made[], cell: number): number {
+  let low = 0;
+  let high = made.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (made[middle]!.cell <= cell) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 /** A birth whose view is spelled out when somebody looks at it: most are never computed again. */
-function birthOf(birth: Omit<Birth, "view">, segments: readonly Segment[], count: number): Birth {
+function birthOf(birth: Omit<Birth, "view">, cells: Cells, count?: number): Birth {
   let view: Span[] | undefined;
   return {
     ...birth,
     get view() {
-      return (view ??= viewOf(segments, count));
+      return (view ??= viewOf(cells, count));
     },
   };
 }

@@ -1,10 +1,9 @@
-import { type Cells, cutAt, positionAfter, type Segment, slice } from "./cells.ts";
+import { type Cells, findChunk, findPlace, positionAfter, type Segment, slice, visibleOf, withChunks, withGap } from "./cells.ts";
 import type { Range } from "./types.ts";
 
 /** What one replacement did to the cells, before the boundary's drops leave their places. */
 export interface Replaced {
-  /** Position of the first inserted cell. */
-  position: number;
+  cells: Cells;
   hidden: number;
   /** Visible cells behind it that moved, and by how much. */
   shifted: number;
@@ -19,30 +18,50 @@ export interface Replaced {
  *     after    … | gap | count new cells | first at or behind end …        moved by count − (p_end − p_start)
  */
 export function replace(cells: Cells, [start, end]: Range, cell: number, count: number): Replaced {
-  const first = cutAt(cells, start);
-  const behind = end > start ? cutAt(cells, end) : first;
-  const { segments } = cells;
-  const gapAt = (index: number) => segments[index]?.gap ?? cells.tail;
+  const from = findChunk(cells.chunks, start);
+  const to = Math.min(findChunk(cells.chunks, end) + 1, cells.chunks.length);
+  const window = segmentsOf(cells, from, to);
+  const first = cutAt(window, start);
+  const behind = end > start ? cutAt(window, end) : first;
+  const gapAt = (index: number) => window[index]?.gap ?? cells.tail;
   const gap = gapAt(first);
-  const position = positionAfter(segments, first) + gap;
-  const delta = count - (positionAfter(segments, behind) + gapAt(behind) - position);
-  const inserted: Segment[] = count === 0 ? [] : [{ cell, length: count, birth: position, gap, place: start, step: 0, ghost: false }];
-  const hidden = visibleIn(segments, first, behind);
-  const shifted = delta === 0 ? 0 : visibleIn(segments, behind, segments.length);
+  const spanned = sum(window, first, behind, ({ gap: before, length }) => before + length) + gapAt(behind) - gap;
+  const delta = count - spanned;
+  const hidden = sum(window, first, behind, visibleLength);
+  const shifted = delta === 0 ? 0 : sum(window, behind, window.length, visibleLength) + visibleOf(cells, to);
+  const birth = positionAfter(cells.chunks, from) + sum(window, 0, first, ({ gap: before, length }) => before + length) + gap;
+  const inserted: Segment[] = count === 0 ? [] : [{ cell, length: count, birth, gap, place: start, step: 0, ghost: false }];
   const gapBehind = count === 0 ? gap : 0;
-  const next = segments[behind];
-  if (next) segments.splice(first, behind - first + 1, ...inserted, next.gap === gapBehind ? next : { ...next, gap: gapBehind });
-  else {
-    segments.splice(first, behind - first, ...inserted);
-    cells.tail = gapBehind;
-  }
-  return { position, hidden, shifted, delta: delta === 0 ? 0 : delta };
+  const next = window[behind];
+  const rest = next ? [withGap(next, gapBehind), ...window.slice(behind + 1)] : [];
+  const segments = [...window.slice(0, first), ...inserted, ...rest];
+  return { cells: withChunks(cells, from, to, segments, next ? cells.tail : gapBehind), hidden, shifted, delta: delta === 0 ? 0 : delta };
 }
 
-function visibleIn(segments: readonly Segment[], from: number, to: number): number {
-  let visible = 0;
-  for (let i = from; i < to; i++) if (!segments[i]!.ghost) visible += segments[i]!.length;
-  return visible;
+function segmentsOf({ chunks }: Cells, from: number, to: number): Segment[] {
+  const segments: Segment[] = [];
+  for (let c = from; c < to; c++) for (const segment of chunks[c]!.segments) segments.push(segment);
+  return segments;
+}
+
+/** Cuts the segment that crosses coordinate `place`, and returns the index of the first segment at or behind it. */
+function cutAt(segments: Segment[], place: number): number {
+  const index = findPlace(segments, place);
+  const segment = segments[index];
+  if (!segment || segment.step === 0 || segment.place >= place) return index;
+  const at = place - segment.place;
+  segments.splice(index, 1, slice(segment, 0, at), slice(segment, at, segment.length));
+  return index + 1;
+}
+
+function sum(segments: readonly Segment[], from: number, to: number, value: (segment: Segment) => number): number {
+  let total = 0;
+  for (let i = from; i < to; i++) total += value(segments[i]!);
+  return total;
+}
+
+function visibleLength({ ghost, length }: Segment): number {
+  return ghost ? 0 : length;
 }
 
 /** Cells that a refresh computes again: consecutive in position, so one stretch of births. */
@@ -51,39 +70,55 @@ export interface RefreshedStretch {
   cell: number;
   position: number;
   length: number;
-  /** Segments before it in the list; its view. */
+  /** Segments before it; its view. */
   index: number;
   /** What stood there: tokens are read from it. */
   old: Segment[];
 }
 
 /**
- * Replaces up to `count` visible cells from segment `first` on by cells born where they stand, numbered from `cell`. They keep token
- * and place. The list is a new one, so that the views of earlier births stay as they are.
+ * Replaces up to `count` visible cells behind coordinate `place` by cells born where they stand, numbered from `cell`. They keep token
+ * and place. The first `skip` cells that stand there are left out.
  */
-export function refresh(cells: Cells, first: number, count: number, cell: number): RefreshedStretch[] {
-  const segments = cells.segments.slice(0, first);
+export function refresh(cells: Cells, place: number, skip: number, count: number, cell: number): { cells: Cells; stretches: RefreshedStretch[] } {
+  const from = findChunk(cells.chunks, place);
   const stretches: RefreshedStretch[] = [];
-  let position = positionAfter(segments, first);
-  let left = count;
-  let next = cell;
-  let index = first;
-  for (; index < cells.segments.length && left > 0; index++) {
-    const segment = cells.segments[index]!;
-    const length = Math.min(left, segment.length);
-    position += segment.gap;
-    const last = stretches[stretches.length - 1];
-    const old = slice(segment, 0, length);
-    if (last && segment.gap === 0) {
-      last.length += length;
-      last.old.push(old);
-    } else stretches.push({ cell: next, position, length, index: segments.length, old: [old] });
-    segments.push({ ...old, cell: next, birth: position });
-    if (length < segment.length) segments.push(slice(segment, length, segment.length));
-    position += length;
-    next += length;
-    left -= length;
+  if (from === cells.chunks.length) return { cells, stretches };
+  let [position, index, next, skipped, left] = [positionAfter(cells.chunks, from), segmentCount(cells, from), cell, 0, count];
+  const rebuilt: Segment[] = [];
+  let to = from;
+  let open = -1;
+  for (; to < cells.chunks.length && left > 0; to++) {
+    const { segments } = cells.chunks[to]!;
+    const first = to === from ? findPlace(segments, place) : 0;
+    for (const [i, segment] of segments.entries()) {
+      position += segment.gap;
+      const passed = i < first || skipped < skip || left === 0;
+      const length = passed ? 0 : Math.min(left, segment.length);
+      if (passed && i >= first && left > 0) skipped += segment.length;
+      if (length > 0) {
+        const old = slice(segment, 0, length);
+        const last = stretches[stretches.length - 1];
+        if (last && segment.gap === 0 && open === index) {
+          last.length += length;
+          last.old.push(old);
+        } else stretches.push({ cell: next, position, length, index, old: [old] });
+        rebuilt.push({ ...old, cell: next, birth: position });
+        [next, left, open] = [next + length, left - length, index + 1];
+        index++;
+      }
+      if (length < segment.length) {
+        rebuilt.push(slice(segment, length, segment.length));
+        index++;
+      }
+      position += segment.length;
+    }
   }
-  cells.segments = segments.concat(cells.segments.slice(index));
-  return stretches;
+  return { cells: withChunks(cells, from, to, rebuilt), stretches };
+}
+
+function segmentCount({ chunks }: Cells, count: number): number {
+  let segments = 0;
+  for (let c = 0; c < count; c++) segments += chunks[c]!.segments.length;
+  return segments;
 }
