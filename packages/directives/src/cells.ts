@@ -48,7 +48,7 @@ export interface Cells {
 export const NO_CELLS: Cells = { chunks: [], tail: 0 };
 
 /** Segments of a chunk: small enough to copy, large enough that there are few. */
-const FULL = 48;
+const FULL = 64;
 
 export function chunkOf(segments: readonly Segment[]): Chunk {
   let [span, gap, visible, newest, ghosts] = [0, 0, 0, -1, false];
@@ -62,7 +62,7 @@ export function chunkOf(segments: readonly Segment[]): Chunk {
   return { segments, span, gap, visible, ghosts, newest };
 }
 
-/** Appends segments as chunks of fair size; few of them join the chunk before. */
+/** Segments as chunks of fair size. Few of them join the chunk before, which then is to be replaced too. */
 export function pushChunks(chunks: Chunk[], segments: readonly Segment[]): void {
   if (segments.length === 0) return;
   const last = chunks[chunks.length - 1];
@@ -74,10 +74,18 @@ export function pushChunks(chunks: Chunk[], segments: readonly Segment[]): void 
 
 /** The cells with chunks [from, to) made of other segments. */
 export function withChunks({ chunks, tail }: Cells, from: number, to: number, segments: readonly Segment[], newTail = tail): Cells {
-  const list = chunks.slice(0, from);
-  pushChunks(list, segments);
-  for (let i = to; i < chunks.length; i++) list.push(chunks[i]!);
-  return { chunks: list, tail: newTail };
+  const first = Math.max(0, from - 1);
+  const middle = chunks.slice(first, from);
+  pushChunks(middle, segments);
+  return { chunks: chunks.slice(0, first).concat(middle, chunks.slice(to)), tail: newTail };
+}
+
+/** The segments of chunks [from, to). */
+export function segmentsOf(chunks: readonly Chunk[], from: number, to: number): readonly Segment[] {
+  if (to - from === 1) return chunks[from]!.segments;
+  let all: readonly Segment[] = [];
+  for (let c = from; c < to; c++) all = all.concat(chunks[c]!.segments);
+  return all;
 }
 
 /** Position right behind the first `count` chunks. */

@@ -12,7 +12,8 @@ export interface Task<O extends Operation = Operation> {
 }
 
 export function taskOf(index: number, operation: Operation): Task {
-  return { index, operation, origin: operation.at, left: "target" in operation ? operation.target[0] : 0 };
+  const left = operation.kind === "replace" || operation.kind === "edit" ? operation.target[0] : 0;
+  return { index, operation, origin: operation.at, left };
 }
 
 /** A log after its forgets, and the other operations in its coordinates. */
@@ -42,6 +43,8 @@ interface Work {
   parts: Part[];
   /** Named tokens in the beginning, so that losing all of them leaves nothing to do. */
   named: boolean;
+  /** Done or lost. */
+  gone: boolean;
 }
 
 interface Piece {
@@ -62,8 +65,8 @@ const NOTHING = new Int32Array(0);
  */
 export function editLog(log: Log, tasks: readonly Task[]): Edited {
   if (!tasks.some(({ operation }) => operation.kind === "edit")) return { tokens: log.tokens, origins: null, forgotten: 0, tasks: [...tasks], edits: [], lost: new Set() };
-  const works = new Set(tasks.map(workOf));
-  const order = [...works]
+  let works = tasks.map(workOf);
+  const order = works
     .filter(({ operation }) => operation.kind === "edit")
     .toSorted((a, b) => a.operation.at - b.operation.at || a.parts[0]!.start - b.parts[0]!.start);
   const pieces: Piece[] = [{ raw: 0, length: log.tokens.length, tokens: log.tokens }];
@@ -71,33 +74,40 @@ export function editLog(log: Log, tasks: readonly Task[]): Edited {
   const lost = new Set<number>();
   for (let i = 0; i < order.length; i++) {
     const edit = order[i]!;
-    if (!works.delete(edit)) continue;
+    if (edit.gone) continue;
+    edit.gone = true;
     const [{ start, end, tokens }, ...rest] = edit.parts as [Part, ...Part[]];
     // An insertion at the place of its target has parted the replacement from it: the rest goes as an edit of its own.
-    const others = rest.map((part): Work => Object.assign({}, edit, { parts: [part] }));
+    const others = rest.map((part): Work => Object.assign({}, edit, { parts: [part], gone: false }));
     order.splice(i + 1, 0, ...others);
-    for (const other of others) works.add(other);
+    works.push(...others);
     cutPieces(pieces, start, end, tokens!);
     done.push({ index: edit.index, removed: end - start, inserted: tokens!.length });
-    const gone: Work[] = [];
-    for (const work of works) if (!carry(work, edit, start, end, tokens!.length)) gone.push(work);
-    for (const work of gone) works.delete(work);
-    if (gone.length > 0) loseDirectives(works, gone, lost);
+    if (carryAll(works, edit, start, end, tokens!.length, lost)) works = works.filter(({ gone }) => !gone);
   }
-  return { ...join(pieces, log), tasks: [...works].flatMap(tasksOf), edits: done, lost };
+  return { ...join(pieces, log), tasks: works.flatMap(tasksOf), edits: done, lost };
 }
 
-/** A directive is lost when none of its operations names anything any more; those without a target go with it. */
-function loseDirectives(works: Set<Work>, gone: readonly Work[], lost: Set<number>): void {
+/** Carries all operations over one edit. True where some were lost. */
+function carryAll(works: readonly Work[], edit: Work, start: number, end: number, inserted: number, lost: Set<number>): boolean {
+  const gone: Work[] = [];
+  for (const work of works) {
+    if (work.gone || carry(work, edit, start, end, inserted)) continue;
+    work.gone = true;
+    gone.push(work);
+  }
+  if (gone.length === 0) return false;
+  // A directive is lost when none of its operations names anything any more; those without a target go with it.
   const naming = new Set<number>();
-  for (const work of works) if (work.parts.length > 0) naming.add(work.index);
+  for (const work of works) if (!work.gone && work.parts.length > 0) naming.add(work.index);
   for (const { index } of gone) if (!naming.has(index)) lost.add(index);
-  for (const work of works) if (lost.has(work.index)) works.delete(work);
+  for (const work of works) if (lost.has(work.index)) work.gone = true;
+  return true;
 }
 
 function workOf({ index, operation }: Task): Work {
   const parts = partsOf(operation);
-  return { index, operation, at: operation.at, parts, named: parts.some(({ start, end }) => end > start) };
+  return { index, operation, at: operation.at, parts, named: parts.some(({ start, end }) => end > start), gone: false };
 }
 
 function partsOf(operation: Operation): Part[] {
@@ -120,7 +130,7 @@ function carry(work: Work, edit: Work, start: number, end: number, inserted: num
   if (work.parts.length === 0 || carryInPlace(work.parts, start, end, inserted)) return true;
   const parts: Part[] = [];
   for (const part of work.parts) {
-    if (part.end <= start && part.start < start) parts.push(part);
+    if (endsBefore(part, start)) parts.push(part);
     else carryPart(part, later, start, end, inserted, parts);
   }
   work.parts = joinParts(parts);
@@ -129,16 +139,22 @@ function carry(work: Work, edit: Work, start: number, end: number, inserted: num
 
 /** The common case: no part meets the edit. Those behind it move. */
 function carryInPlace(parts: Part[], start: number, end: number, inserted: number): boolean {
-  const behind = (part: Part) => part.start >= end && part.start > start;
-  const clear = (part: Part) => (part.end <= start && part.start < start) || behind(part);
-  if (!parts.every(clear)) return false;
+  for (const part of parts) if (!endsBefore(part, start) && !beginsBehind(part, start, end)) return false;
   const delta = inserted - (end - start);
   for (const part of parts) {
-    if (!behind(part)) continue;
+    if (endsBefore(part, start)) continue;
     part.start += delta;
     part.end += delta;
   }
   return true;
+}
+
+function endsBefore(part: Part, start: number): boolean {
+  return part.end <= start && part.start < start;
+}
+
+function beginsBehind(part: Part, start: number, end: number): boolean {
+  return part.start >= end && part.start > start;
 }
 
 /** Where a boundary or place goes. */
@@ -183,7 +199,8 @@ function joinParts(parts: readonly Part[]): Part[] {
   return joined;
 }
 
-function tasksOf({ index, operation, at, parts }: Work): Task[] {
+function tasksOf({ index, operation, at, parts, gone }: Work): Task[] {
+  if (gone) return [];
   return carried(operation, at, parts).map((current): Task => Object.assign(taskOf(index, operation), { operation: current }));
 }
 

@@ -22,27 +22,41 @@ interface Cluster {
 export function eraseSets(log: Log, tasks: readonly Task[], param: (task: Task) => string): EraseSet[] {
   const forgets = tasks.filter((task): task is Forget => task.operation.kind === "edit");
   const clusters = clustersOf(forgets, param);
-  const path: EraseChoice[][] = [];
-  const sets: EraseSet[] = [];
-  let done = 0;
-  for (const cluster of clusters) {
-    if (cluster.start > done) path.push([{ tokens: log.tokens.subarray(done, cluster.start), from: 0 }]);
-    const before = path.length;
-    for (const forget of cluster.forgets) if (forget.operation.target[1] > forget.operation.target[0]) sets.push(eraseSetOf(log, cluster, forget, path, before));
-    path.push(choicesOf(log, cluster, cluster.forgets, null));
-    done = cluster.end;
-  }
+  const common = commonPath(log, clusters);
+  const sets = clusters.flatMap((cluster, i) =>
+    cluster.forgets.filter(({ operation }) => operation.target[1] > operation.target[0]).map((forget) => new LazyEraseSet(log, cluster, forget, () => common(i))),
+  );
   return sets.toSorted((a, b) => a.directive - b.directive);
 }
 
-/** The sets of all forgets have the beginning of their paths in common. */
-function eraseSetOf(log: Log, cluster: Cluster, forget: Forget, path: readonly EraseChoice[][], before: number): EraseSet {
-  const last = choicesOf(log, cluster, cluster.forgets.filter((other) => other !== forget), forget);
-  return {
-    directive: forget.index,
-    get path() {
-      return [...path.slice(0, before), last];
-    },
+/** An erase set whose texts are made when somebody erases by it. */
+class LazyEraseSet implements EraseSet {
+  readonly directive: number;
+  readonly #spell: () => EraseSet["path"];
+  #path: EraseSet["path"] | undefined;
+
+  constructor(log: Log, cluster: Cluster, forget: Forget, before: () => EraseSet["path"]) {
+    this.directive = forget.index;
+    this.#spell = () => [...before(), choicesOf(log, cluster, cluster.forgets.filter((other) => other !== forget), forget)];
+  }
+
+  get path(): EraseSet["path"] {
+    return (this.#path ??= this.#spell());
+  }
+}
+
+/** What stands before the n-th cluster. The sets of all forgets have the beginning of their paths in common. */
+function commonPath(log: Log, clusters: readonly Cluster[]): (count: number) => EraseSet["path"] {
+  const choices: EraseChoice[][] = [];
+  return (count) => {
+    const path: EraseChoice[][] = [];
+    for (let i = 0; i <= count; i++) {
+      const { start, forgets } = clusters[i]!;
+      const done = clusters[i - 1]?.end ?? 0;
+      if (start > done) path.push([{ tokens: log.tokens.subarray(done, start), from: 0 }]);
+      if (i < count) path.push((choices[i] ??= choicesOf(log, clusters[i]!, forgets, null)));
+    }
+    return path;
   };
 }
 

@@ -1,4 +1,4 @@
-import { type Cells, type Chunk, chunkOf, counterOf, positionAfter, type Segment } from "./cells.ts";
+import { type Cells, type Chunk, chunkOf, counterOf, positionAfter, type Segment, segmentsOf } from "./cells.ts";
 import { mergeRanges } from "./ranges.ts";
 import type { CanonicalEvent, Range } from "./types.ts";
 
@@ -38,19 +38,14 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
   const { firstCell, before, after, born } = transition;
   if (before === after && born.length === 0) return null;
   const { hidden, shifts } = difference(before, after, firstCell);
-  hidden.push(...hiddenBorn(after, firstCell, born));
+  if (born.length > 0) hidden.push(...hiddenBorn(after, firstCell, born));
   const counter = counterBeyondCells(transition, shifts[shifts.length - 1]?.delta ?? 0);
   if (hidden.length === 0 && shifts.length === 0 && counter === 0 && born.length === 0) return null;
-  const merged = mergeRanges(hidden);
-  const words = born.map(({ length, position, before: cell }) => `i${length}@${position}<${cell}`);
-  for (const [start, end] of merged) words.push(`h${start}-${end}`);
-  for (const { cell, delta } of shifts) words.push(`s${cell}:${delta}`);
-  if (counter !== 0) words.push(`c${counter}`);
-  for (const { cell, delta } of shiftsSeen(transition)) words.push(`v${cell}:${delta}`);
+  const merged = hidden.length > 1 ? mergeRanges(hidden) : hidden;
   return {
     at,
     cell: firstCell,
-    key: words.join(" "),
+    key: keyOf(transition, merged, shifts, counter),
     hidden: merged,
     counter,
     inserted: born.map(({ cell, length, before: place }) => ({ cells: [cell, cell + length], before: place })),
@@ -58,6 +53,16 @@ export function canonicalEvent(at: number, transition: Transition): CanonicalEve
       return shiftedCells(after, shifts);
     },
   };
+}
+
+function keyOf(transition: Transition, hidden: readonly Range[], shifts: readonly Shift[], counter: number): string {
+  let key = "";
+  for (const { length, position, before } of transition.born) key += ` i${length}@${position}<${before}`;
+  for (const [start, end] of hidden) key += ` h${start}-${end}`;
+  for (const { cell, delta } of shifts) key += ` s${cell}:${delta}`;
+  if (counter !== 0) key += ` c${counter}`;
+  for (const { cell, delta } of shiftsSeen(transition)) key += ` v${cell}:${delta}`;
+  return key.slice(1);
 }
 
 /** What the counter moved more than the last visible cell did; what it stands behind a born one. */
@@ -79,9 +84,9 @@ export function bornCellsOf(key: string): number {
  */
 function difference(before: Cells, after: Cells, firstCell: number): { hidden: [number, number][]; shifts: Shift[] } {
   const [front, back] = sharedChunks(before.chunks, after.chunks);
-  const old = middle(before.chunks, front, back);
+  const old = segmentsOf(before.chunks, front, before.chunks.length - back);
   const walk = new Walk(old, positionAfter(after.chunks, front));
-  for (const segment of middle(after.chunks, front, back)) walk.visit(segment, firstCell);
+  for (const segment of segmentsOf(after.chunks, front, after.chunks.length - back)) walk.visit(segment, firstCell);
   walk.end();
   const rest = after.chunks[after.chunks.length - back];
   if (rest) walk.shift(rest.segments[0]!.cell, walk.drift);
@@ -152,10 +157,6 @@ function sharedChunks(a: readonly Chunk[], b: readonly Chunk[]): [front: number,
   return [front, back];
 }
 
-function middle(chunks: readonly Chunk[], front: number, back: number): Segment[] {
-  return chunks.slice(front, chunks.length - back).flatMap(({ segments }) => segments);
-}
-
 /** Movements that the born cells saw, of cells before the last of them, where a compaction made others of them in the end. */
 function shiftsSeen({ firstCell, before, seen, after, born }: Transition): Shift[] {
   if (born.length === 0 || seen.chunks === after.chunks) return [];
@@ -191,16 +192,16 @@ function shiftedCells({ chunks }: Cells, shifts: readonly Shift[]): { cells: Ran
 
 /** Cells that were born in the event and are gone again in its end (refreshed twice). */
 function hiddenBorn({ chunks }: Cells, firstCell: number, born: readonly BornStretch[]): [number, number][] {
-  const last = born[born.length - 1];
-  if (!last) return [];
-  const newer = chunks.filter(({ newest }) => newest >= firstCell).flatMap(({ segments }) => segments);
-  const kept = newer.filter(({ cell }) => cell >= firstCell).toSorted((a, b) => a.cell - b.cell);
+  const kept: Segment[] = [];
+  for (const { newest, segments } of chunks) if (newest >= firstCell) for (const segment of segments) if (segment.cell >= firstCell) kept.push(segment);
+  kept.sort((a, b) => a.cell - b.cell);
   const gone: [number, number][] = [];
   let done = firstCell;
   for (const { cell, length } of kept) {
     if (cell > done) gone.push([done, cell]);
     done = cell + length;
   }
+  const last = born[born.length - 1]!;
   if (done < last.cell + last.length) gone.push([done, last.cell + last.length]);
   return gone;
 }

@@ -128,7 +128,7 @@ export class Folding {
 
   #close(): void {
     const { cell, length, position, token, cells } = this.#open;
-    this.births.push(birthOf({ cell, length, position, token, kind: "log" }, cells));
+    this.births.push(new LazyBirth("log", cell, length, position, token, cells, Infinity));
   }
 }
 
@@ -198,27 +198,32 @@ class BoundaryFolding {
   #bearReplacements(tasks: readonly Task<ReplaceOperation>[], cellOf: readonly number[], counts: Counts[]): void {
     const standing: { cell: number; length: number; position: number; index: number }[] = [];
     let [position, index] = [0, 0];
-    for (const [c, { segments, span, newest }] of this.cells.chunks.entries()) {
-      if (newest >= this.#firstCell) {
-        let at = position;
-        const numbered = segments.map((segment, i): Segment => {
-          at += segment.gap + segment.length;
-          if (segment.cell < this.#firstCell) return segment;
-          const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
-          const { tokens } = tasks[task]!.operation;
-          counts[task]!.inserted = tokens.length;
-          const born = { cell: this.nextCell, length: segment.length, position: at - segment.length, index: index + i };
-          this.#made.push({ cell: born.cell, tokens });
-          this.nextCell += tokens.length;
-          standing.push(born);
-          return { ...segment, cell: born.cell, birth: born.position };
-        });
-        this.cells = withChunk(this.cells, c, numbered);
+    for (let c = 0; c < this.cells.chunks.length; c++) {
+      const { segments, span, newest } = this.cells.chunks[c]!;
+      let at = position;
+      for (let i = 0; newest >= this.#firstCell && i < segments.length; i++) {
+        const segment = segments[i]!;
+        at += segment.gap + segment.length;
+        if (segment.cell < this.#firstCell) continue;
+        const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
+        const { tokens } = tasks[task]!.operation;
+        counts[task]!.inserted = tokens.length;
+        const born = { cell: this.nextCell, length: segment.length, position: at - segment.length, index: index + i };
+        this.#made.push({ cell: born.cell, tokens });
+        this.nextCell += tokens.length;
+        standing.push(born);
+        if (segment.cell !== born.cell || segment.birth !== born.position) this.#renumber(c, i, born.cell, born.position);
       }
       position += span;
       index += segments.length;
     }
     for (const { cell, length, position: at, index: place } of standing) this.#bear("inserted", cell, length, at, place, place + 1);
+  }
+
+  #renumber(chunk: number, index: number, cell: number, birth: number): void {
+    const segments = this.cells.chunks[chunk]!.segments.slice();
+    segments[index] = { ...segments[index]!, cell, birth };
+    this.cells = withChunk(this.cells, chunk, segments);
   }
 
   /** The cells behind a splice's target, its own replacement left out, computed again. Returns how many. */
@@ -256,7 +261,7 @@ class BoundaryFolding {
 
   /** Records the birth of a stretch that is the segments [index, behind); the segments before it are its view. */
   #bear(kind: Birth["kind"], cell: number, length: number, position: number, index: number, behind: number): void {
-    this.births.push(birthOf({ cell, length, position, token: -1, kind }, this.cells, index));
+    this.births.push(new LazyBirth(kind, cell, length, position, -1, this.cells, index));
     const before = segmentAt(this.cells, behind)?.cell ?? -1;
     const last = this.stretches[this.stretches.length - 1];
     const left = segmentAt(this.cells, index - 1);
@@ -310,12 +315,28 @@ function lastUpTo(made: readonly Made[], cell: number): number {
 }
 
 /** A birth whose view is spelled out when somebody looks at it: most are never computed again. */
-function birthOf(birth: Omit<Birth, "view">, cells: Cells, count?: number): Birth {
-  let view: Span[] | undefined;
-  return {
-    ...birth,
-    get view() {
-      return (view ??= viewOf(cells, count));
-    },
-  };
+class LazyBirth implements Birth {
+  readonly cell: number;
+  readonly length: number;
+  readonly position: number;
+  readonly token: number;
+  readonly kind: Birth["kind"];
+  readonly #cells: Cells;
+  readonly #count: number;
+  #view: Span[] | undefined;
+
+  /** The view is the first `count` segments of the cells. */
+  constructor(kind: Birth["kind"], cell: number, length: number, position: number, token: number, cells: Cells, count: number) {
+    this.cell = cell;
+    this.length = length;
+    this.position = position;
+    this.token = token;
+    this.kind = kind;
+    this.#cells = cells;
+    this.#count = count;
+  }
+
+  get view(): readonly Span[] {
+    return (this.#view ??= viewOf(this.#cells, this.#count));
+  }
 }

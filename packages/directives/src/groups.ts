@@ -30,10 +30,11 @@ export function groupByBoundary(tasks: readonly Task[], rank: (a: Task, b: Task)
   }
   const sorted = [...groups.values()].toSorted((a, b) => a.at - b.at);
   for (const group of sorted) {
-    group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || rank(a, b));
+    if (group.hides.length > 1) group.hides.sort((a, b) => compareRanges(a.operation.ranges, b.operation.ranges) || rank(a, b));
+    if (group.compacts.length > 1) group.compacts.sort(rank);
+    if (group.replaces.length === 0) continue;
     group.replaces.sort(byTurn);
     group.refreshes = refreshesOf(group.replaces);
-    group.compacts.sort(rank);
   }
   return sorted;
 }
@@ -44,19 +45,18 @@ function refreshesOf(replaces: readonly Task<ReplaceOperation>[]): number[] {
 }
 
 function put(group: Group, task: Task): void {
-  const { operation } = task;
-  switch (operation.kind) {
+  switch (task.operation.kind) {
     case "hide":
-      group.hides.push({ ...task, operation });
+      group.hides.push(task as Task<HideOperation>);
       break;
     case "replace":
-      group.replaces.push({ ...task, operation });
+      group.replaces.push(task as Task<ReplaceOperation>);
       break;
     case "compact":
-      group.compacts.push({ ...task, operation });
+      group.compacts.push(task as Task<CompactOperation>);
       break;
     case "retain":
-      group.retains.push({ ...task, operation });
+      group.retains.push(task as Task<RetainOperation>);
       break;
     case "edit":
       break;
@@ -109,7 +109,7 @@ export function sameGroup(a: Group, b: Group): boolean {
 }
 
 export function tasksOf(group: Group): readonly Task[] {
-  return [...group.hides, ...group.replaces, ...group.compacts, ...group.retains];
+  return (group.hides as Task[]).concat(group.replaces, group.compacts, group.retains);
 }
 
 function sameOperation(a: Operation, b: Operation): boolean {

@@ -1,4 +1,4 @@
-import { type Cells, type Chunk, findChunk, pushChunks, type Segment, slice, visibleOf, withGap } from "./cells.ts";
+import { type Cells, type Chunk, findChunk, pushChunks, type Segment, slice, withGap } from "./cells.ts";
 import type { Range } from "./types.ts";
 
 /** Makes ghosts of the cells in the ranges (ascending, disjoint), and tells how many were visible. */
@@ -7,18 +7,26 @@ export function hide(cells: Cells, ranges: readonly Range[]): { cells: Cells; hi
   const first = findChunk(cells.chunks, ranges[0]![0]);
   const chunks: Chunk[] = cells.chunks.slice(0, first);
   let next = 0;
-  for (let c = first; c < cells.chunks.length; c++) {
+  let hidden = 0;
+  let c = first;
+  for (; c < cells.chunks.length && next < ranges.length; c++) {
     const chunk = cells.chunks[c]!;
-    if (next === ranges.length || !reaches(chunk, ranges[next]!)) {
+    if (!reaches(chunk, ranges[next]!)) {
       chunks.push(chunk);
       continue;
     }
     const rebuilt: Segment[] = [];
     for (const segment of chunk.segments) next = hideIn(segment, ranges, next, rebuilt);
+    hidden += chunk.visible - visibleIn(rebuilt);
     pushChunks(chunks, rebuilt);
   }
-  const hidden: Cells = { chunks, tail: cells.tail };
-  return { cells: hidden, hidden: visibleOf(cells) - visibleOf(hidden) };
+  return { cells: { chunks: chunks.concat(cells.chunks.slice(c)), tail: cells.tail }, hidden };
+}
+
+function visibleIn(segments: readonly Segment[]): number {
+  let visible = 0;
+  for (const { ghost, length } of segments) if (!ghost) visible += length;
+  return visible;
 }
 
 /** Whether a range begins before the chunk ends. */
@@ -59,16 +67,16 @@ function hideReplacement(segment: Segment, ranges: readonly Range[], first: numb
 
 /** Takes the ghosts out: their positions become gaps. */
 export function settleGhosts(cells: Cells): Cells {
-  if (!cells.chunks.some(({ ghosts }) => ghosts)) return cells;
-  const chunks: Chunk[] = [];
+  const first = cells.chunks.findIndex(({ ghosts }) => ghosts);
+  if (first < 0) return cells;
+  const last = cells.chunks.findLastIndex(({ ghosts }) => ghosts);
+  const chunks: Chunk[] = cells.chunks.slice(0, first);
   let gap = 0;
-  for (const chunk of cells.chunks) {
-    if (gap === 0 && !chunk.ghosts) {
-      chunks.push(chunk);
-      continue;
-    }
+  let c = first;
+  // The last gap may be followed by the first segment of another chunk.
+  for (; c < cells.chunks.length && (c <= last || gap > 0); c++) {
     const kept: Segment[] = [];
-    for (const segment of chunk.segments) {
+    for (const segment of cells.chunks[c]!.segments) {
       if (segment.ghost) gap += segment.gap + segment.length;
       else {
         kept.push(gap === 0 ? segment : withGap(segment, segment.gap + gap));
@@ -77,5 +85,5 @@ export function settleGhosts(cells: Cells): Cells {
     }
     pushChunks(chunks, kept);
   }
-  return { chunks, tail: cells.tail + gap };
+  return { chunks: chunks.concat(cells.chunks.slice(c)), tail: cells.tail + gap };
 }

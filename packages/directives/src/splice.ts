@@ -1,4 +1,4 @@
-import { type Cells, findChunk, findPlace, positionAfter, type Segment, slice, visibleOf, withChunks, withGap } from "./cells.ts";
+import { type Cells, findChunk, findPlace, positionAfter, type Segment, segmentsOf, slice, visibleOf, withChunks, withGap } from "./cells.ts";
 import type { Range } from "./types.ts";
 
 /** What one replacement did to the cells, before the boundary's drops leave their places. */
@@ -20,28 +20,22 @@ export interface Replaced {
 export function replace(cells: Cells, [start, end]: Range, cell: number, count: number): Replaced {
   const from = findChunk(cells.chunks, start);
   const to = Math.min(findChunk(cells.chunks, end) + 1, cells.chunks.length);
-  const window = segmentsOf(cells, from, to);
+  const window = segmentsOf(cells.chunks, from, to).slice();
   const first = cutAt(window, start);
   const behind = end > start ? cutAt(window, end) : first;
-  const gapAt = (index: number) => window[index]?.gap ?? cells.tail;
-  const gap = gapAt(first);
-  const spanned = sum(window, first, behind, ({ gap: before, length }) => before + length) + gapAt(behind) - gap;
-  const delta = count - spanned;
-  const hidden = sum(window, first, behind, visibleLength);
-  const shifted = delta === 0 ? 0 : sum(window, behind, window.length, visibleLength) + visibleOf(cells, to);
-  const birth = positionAfter(cells.chunks, from) + sum(window, 0, first, ({ gap: before, length }) => before + length) + gap;
-  const inserted: Segment[] = count === 0 ? [] : [{ cell, length: count, birth, gap, place: start, step: 0, ghost: false }];
-  const gapBehind = count === 0 ? gap : 0;
+  const gap = window[first]?.gap ?? cells.tail;
   const next = window[behind];
-  const rest = next ? [withGap(next, gapBehind), ...window.slice(behind + 1)] : [];
-  const segments = [...window.slice(0, first), ...inserted, ...rest];
-  return { cells: withChunks(cells, from, to, segments, next ? cells.tail : gapBehind), hidden, shifted, delta: delta === 0 ? 0 : delta };
-}
-
-function segmentsOf({ chunks }: Cells, from: number, to: number): Segment[] {
-  const segments: Segment[] = [];
-  for (let c = from; c < to; c++) for (const segment of chunks[c]!.segments) segments.push(segment);
-  return segments;
+  const delta = count - (spanned(window, first, behind) + (next?.gap ?? cells.tail) - gap);
+  const hidden = visibleIn(window, first, behind);
+  const shifted = delta === 0 ? 0 : visibleIn(window, behind, window.length) + visibleOf(cells, to);
+  const gapBehind = count === 0 ? gap : 0;
+  if (next) window[behind] = withGap(next, gapBehind);
+  if (count === 0) window.splice(first, behind - first);
+  else {
+    const birth = positionAfter(cells.chunks, from) + spanned(window, 0, first) + gap;
+    window.splice(first, behind - first, { cell, length: count, birth, gap, place: start, step: 0, ghost: false });
+  }
+  return { cells: withChunks(cells, from, to, window, next ? cells.tail : gapBehind), hidden, shifted, delta: delta === 0 ? 0 : delta };
 }
 
 /** Cuts the segment that crosses coordinate `place`, and returns the index of the first segment at or behind it. */
@@ -54,14 +48,17 @@ function cutAt(segments: Segment[], place: number): number {
   return index + 1;
 }
 
-function sum(segments: readonly Segment[], from: number, to: number, value: (segment: Segment) => number): number {
-  let total = 0;
-  for (let i = from; i < to; i++) total += value(segments[i]!);
-  return total;
+/** Positions from the end of the segment before `from` to the end of the one before `to`. */
+function spanned(segments: readonly Segment[], from: number, to: number): number {
+  let positions = 0;
+  for (let i = from; i < to; i++) positions += segments[i]!.gap + segments[i]!.length;
+  return positions;
 }
 
-function visibleLength({ ghost, length }: Segment): number {
-  return ghost ? 0 : length;
+function visibleIn(segments: readonly Segment[], from: number, to: number): number {
+  let visible = 0;
+  for (let i = from; i < to; i++) if (!segments[i]!.ghost) visible += segments[i]!.length;
+  return visible;
 }
 
 /** Cells that a refresh computes again: consecutive in position, so one stretch of births. */
