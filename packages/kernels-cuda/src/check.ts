@@ -52,6 +52,7 @@ export function checkStep(step: Step, cancel: Int32Array): object {
 
 function samplerNumbers(sampler: Sampler, index: number): number[] {
   const at = (field: string) => `samplers[${index}].${field}`;
+  if (typeof sampler !== "object" || sampler === null) fail(`samplers[${index}]`, "an object", sampler);
   if (!(typeof sampler.temperature === "number" && sampler.temperature >= 0 && sampler.temperature < Infinity)) {
     fail(at("temperature"), "a finite number from 0 on", sampler.temperature);
   }

@@ -49,6 +49,8 @@ class NativeBackedRuntime implements Runtime {
   readonly pageBytes: number;
   readonly threads: number;
   readonly #native: NativeRuntime;
+  /** One for all calls: each waits for the steps that were queued before the first. */
+  #disposed: Promise<void> | undefined;
 
   constructor(native: NativeRuntime) {
     const facts = native.facts;
@@ -78,6 +80,7 @@ class NativeBackedRuntime implements Runtime {
   }
 
   dispose(): Promise<void> {
-    return awaiting(() => this.#native.dispose());
+    this.#disposed ??= awaiting(() => this.#native.dispose());
+    return this.#disposed;
   }
 }
