@@ -4,6 +4,8 @@ import { expect, test } from "vitest";
 import { deviceInfo, openRuntime, readModel, type RuntimeOptions, type Step, writeTinyModel } from "../src/index.ts";
 import { chain, errorOf, GREEDY, noCancel, tinyModels } from "./support.ts";
 
+const sampler = (changes: object) => ({ samplers: [{ ...GREEDY, ...changes }] });
+
 const path = tinyModels({ llama: {}, wide: { architecture: "qwen2", seed: 4, tied: false }, gemma: { architecture: "gemma3" } });
 const EXACT: RuntimeOptions = { kernels: "reference", cacheDtype: "f32", pages: 16 };
 
@@ -252,7 +254,6 @@ test("a field of the wrong class is named before the native part sees it", async
   const runtime = await openRuntime(path("llama"), EXACT);
   const refused = (changes: object, cancel: Int32Array = noCancel()) =>
     errorOf(() => runtime.step({ ...chain(runtime, [1, 2]), ...changes } as Step, cancel));
-  const sampler = (changes: object) => ({ samplers: [{ ...GREEDY, ...changes }] });
   const cases: [object, string][] = [
     [{ token: [1, 2] }, "token"],
     [{ token: new Uint32Array(2) }, "token"],
@@ -278,7 +279,7 @@ test("a field of the wrong class is named before the native part sees it", async
   ];
   for (const [changes, param] of cases) {
     const error = await refused(changes);
-    expect(error, param).toMatchObject({ code: "step_invalid", kind: "invalid", param });
+    expect(error).toMatchObject({ code: "step_invalid", kind: "invalid", param });
   }
   expect(await refused({}, new Int32Array(1))).toMatchObject({ code: "step_invalid", param: "cancel" });
   expect(await refused({}, new Int32Array(new SharedArrayBuffer(0)))).toMatchObject({ code: "step_invalid", param: "cancel" });

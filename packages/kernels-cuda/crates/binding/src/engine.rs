@@ -1,6 +1,6 @@
 //! The thread that steps: it owns the engine and takes one job after another, so that no step ever runs on the event loop.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -130,7 +130,15 @@ impl Worker {
                 && at.layer as usize == layer
             {
                 if at.in_pool {
-                    pool.run(2, 1, &|tasks, _| assert!(tasks.start == 0, "injected in the pool, step {number}, layer {layer}"));
+                    let inside = AtomicU32::new(0);
+                    pool.run(2, 1, &|_, thread| {
+                        // Each thread waits for the other, so that the worker surely has a task.
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        while inside.load(Ordering::SeqCst) < 2 {
+                            std::thread::yield_now();
+                        }
+                        assert!(thread == 0, "injected in the pool, step {number}, layer {layer}");
+                    });
                 }
                 panic!("injected, step {number}, layer {layer}");
             }
