@@ -129,8 +129,9 @@ describe("a model by its address", () => {
   });
 
   test("begins anew where the file changed meanwhile: by If-Range, and where the server does not look at that", async () => {
+    const sameSize = Buffer.concat([Buffer.from("GGUF"), randomBytes(MODEL.length - 4)]);
     for (const ignoresIfRange of [false, true]) {
-      server.answers = [{ body: OTHER, etag: '"old"', cutAfter: 90_000 }, { body: MODEL, etag: '"new"', ignoresIfRange }];
+      server.answers = [{ body: sameSize, etag: '"old"', cutAfter: 90_000 }, { body: MODEL, etag: '"new"', ignoresIfRange }];
       const file = await pull(`${origin}/${ignoresIfRange}.gguf`);
       expect(readFileSync(file).equals(MODEL)).toBe(true);
     }

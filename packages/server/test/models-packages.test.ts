@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CATALOG, type CatalogEntry, DEFAULT_MODEL, ModelError, type PullProgress, isCached, listModels, pullModel, resolveModel } from "../src/models/index.ts";
 import type { WheelPart } from "../src/models/catalog.ts";
-import { withLock } from "../src/models/lock.ts";
+import { removeAbandoned, withLock } from "../src/models/lock.ts";
 
 const sum = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
 const HALVES = [Buffer.concat([Buffer.from("GGUF"), randomBytes(400_000)]), randomBytes(300_000)] as const;
@@ -214,6 +214,15 @@ describe("the lock", () => {
     const old = new Date(Date.now() - 61_000);
     utimesSync(lock(), old, old);
     expect(await withLock(lock(), async () => "in")).toBe("in");
+  });
+
+  test("that somebody else has made anew is not removed as the abandoned one", async () => {
+    holder(1, "new holder");
+    const found = readFileSync(lock(), "utf8");
+    await removeAbandoned(lock(), "what an older look at it found");
+    expect(readFileSync(lock(), "utf8")).toBe(found);
+    await removeAbandoned(lock(), found);
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   test("that was taken over meanwhile is left to its new holder", async () => {

@@ -73,7 +73,7 @@ async function abandonedContent(file: string): Promise<string | null> {
 }
 
 /** Two that find a lock abandoned must not remove each other's new one: each moves away what it found, and looks at it again. */
-async function removeAbandoned(file: string, content: string): Promise<void> {
+export async function removeAbandoned(file: string, content: string): Promise<void> {
   const moved = `${file}.${crypto.randomUUID()}`;
   try {
     await rename(file, moved);
