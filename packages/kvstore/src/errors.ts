@@ -7,7 +7,12 @@ export const KVSTORE_ERROR_CODES = {
   lease_released: "invalid",
   pages_exhausted: "capacity",
   budget_exceeded: "capacity",
+  transfer_late: "cancelled",
+  archive_closed: "cancelled",
+  store_key_wrong: "invalid",
+  tier_unusable: "data",
   pool_damaged: "internal",
+  archive_damaged: "internal",
 } as const satisfies Record<string, ErrorKind>;
 
 export type KvstoreErrorCode = keyof typeof KVSTORE_ERROR_CODES;

@@ -1,5 +1,15 @@
-export { KVSTORE_ERROR_CODES, KvstoreError, type ErrorKind, type KvstoreErrorCode } from "./errors.ts";
-export { cellOps, CellLease } from "./lease.ts";
+export { ADDRESS_VERSION, PathAddresses, type BlockAddress, type LogPath } from "./address.ts";
+export { ARCHIVE_LIMITS, type ArchiveCounters, type ArchiveLimits } from "./archive-state.ts";
+export { CellArchive, type ArchiveOptions, type ArchiveStats } from "./archive.ts";
 export type { Budgets } from "./budget.ts";
+export { systemClock, type Clock } from "./clock.ts";
+export type { Block } from "./demotion.ts";
+export type { ErasePattern, Receipt } from "./erase.ts";
+export { KVSTORE_ERROR_CODES, KvstoreError, type ErrorKind, type KvstoreErrorCode } from "./errors.ts";
+export { HostTier, type HostTierOptions } from "./host-tier.ts";
+export { cellOps, CellLease } from "./lease.ts";
 export { PagePool, type PagePoolOptions } from "./pool.ts";
+export type { Promoted, PromoteOptions } from "./promotion.ts";
+export { RateMeter } from "./rates.ts";
+export type { CellPort, Tier, TierEntry, TierRecord } from "./tier.ts";
 export type * from "./types.ts";

@@ -54,9 +54,6 @@ export class PagePool {
 
   constructor(options: PagePoolOptions) {
     const { pages, pageSize = 16, pageBytes = 0, watermarks = { low: 0, high: 0 } } = options;
-    const whole = (value: number, least: number, param: string) => {
-      if (!Number.isInteger(value) || value < least) throw new KvstoreError("argument_invalid", `${param} must be ${least} or more, not ${value}`, param);
-    };
     whole(pages, 1, "pages");
     whole(pageSize, 1, "pageSize");
     whole(pageBytes, 0, "pageBytes");
@@ -212,6 +209,10 @@ export class PagePool {
     this.#ledger.give(this.#account[page]!, 1);
     this.#account[page] = "";
   }
+}
+
+function whole(value: number, least: number, param: string): void {
+  if (!Number.isInteger(value) || value < least) throw new KvstoreError("argument_invalid", `${param} must be ${least} or more, not ${value}`, param);
 }
 
 /** Both budgets as pages; the smaller one of an account holds. */

@@ -1,4 +1,4 @@
-import { childrenOf, endOf, type Node } from "./node.ts";
+import { childrenOf, type Node } from "./node.ts";
 import { advance, firstErased, NOT_BEGUN, sharedCells, type OwnedCells, type Progress } from "./pattern.ts";
 import type { NodeStore, Waiting } from "./store.ts";
 import type { ErasePattern, Erasure, Path } from "./types.ts";
@@ -38,23 +38,22 @@ export class EraseRun<V> implements Waiting {
     if (--this.#waiting === 0) this.#done();
   }
 
-  /** Searches one namespace. */
+  /** Searches one namespace. What holds cells of the text goes, also on a way that leaves the text or ends before its end. */
   search(root: Node<V>): void {
     const spared = this.#spare(root);
     const open: { node: Node<V>; progress: Progress }[] = [];
-    const found: { node: Node<V>; first: number }[] = [];
+    const found: { node: Node<V>; progress: Progress }[] = [];
     for (const node of childrenOf(root)) open.push({ node, progress: NOT_BEGUN });
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       const { node } = next;
       const { event, block, offset, length, start } = node;
       const progress = advance(next.progress, this.#pattern, { event, tokens: block.tokens, offset, length, start }, this.#ownedCells);
-      if (progress === null) continue;
-      // A branch that ends inside the text may have held the rest of it: what is there of the text goes as well.
-      const cutShort = progress.first >= 0 && node.children === null;
-      if (cutShort || progress.matched === this.#pattern.tokens.length) found.push({ node, first: progress.first });
-      else for (const child of childrenOf(node)) open.push({ node: child, progress });
+      if (progress.first >= 0) found.push({ node, progress });
+      if (progress.broken >= 0 || progress.matched === this.#pattern.tokens.length) continue;
+      for (const child of childrenOf(node)) open.push({ node: child, progress });
     }
-    for (const { node, first } of found) this.#remove(node, first, spared);
+    // Deepest first, so that what is left without children goes at once.
+    for (const { node, progress } of found.toReversed()) this.#remove(node, progress, spared);
   }
 
   /** All namespaces were searched. */
@@ -74,18 +73,19 @@ export class EraseRun<V> implements Waiting {
     return spared;
   }
 
-  /** Empties the cells from `first` on, on the way to `node` and everywhere below it. */
-  #remove(node: Node<V>, first: number, spared: Set<Node<V>>): void {
-    let top = node;
-    while (top.start > first) top = top.parent!;
-    if (top.start < first && endOf(top) > first) this.#store.split(top, first - top.start);
-    const doomed: Node<V>[] = [];
-    for (let at: Node<V> | null = node.parent; at !== null && at.parent !== null && at.start >= first; at = at.parent) doomed.push(at);
-    const below = [node];
-    for (let at = below.pop(); at !== undefined; at = below.pop()) {
-      doomed.push(at);
-      below.push(...childrenOf(at));
-    }
+  /**
+   * Empties what `node` has of the text, and where the text is complete everything behind that.
+   *
+   *     node  [ in front | text … | behind, or what differs )
+   *                      ^ first  ^ broken
+   */
+  #remove(node: Node<V>, { first, broken, matched }: Progress, spared: Set<Node<V>>): void {
+    if (broken === node.start) return;
+    const text = broken >= 0 ? this.#store.split(node, broken - node.start) : node;
+    if (broken >= 0 && spared.has(node)) spared.add(text);
+    if (text.start < first) this.#store.split(text, first - text.start);
+    const doomed = [text];
+    if (matched === this.#pattern.tokens.length) for (let i = 0; i < doomed.length; i++) doomed.push(...childrenOf(doomed[i]!));
     for (const at of doomed.toReversed()) if (!spared.has(at)) this.#empty(at);
   }
 

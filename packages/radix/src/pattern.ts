@@ -12,9 +12,11 @@ export interface Progress {
   owned: number;
   /** The first cell of the text that must go; −1: not reached. */
   first: number;
+  /** The first cell that is not as in the pattern, −1: none so far. */
+  broken: number;
 }
 
-export const NOT_BEGUN: Progress = { matched: 0, owned: 0, first: -1 };
+export const NOT_BEGUN: Progress = { matched: 0, owned: 0, first: -1, broken: -1 };
 
 /** Some cells behind one another, with an event in front of them or none. */
 export interface Cells {
@@ -27,36 +29,36 @@ export interface Cells {
 }
 
 /**
- * Goes over `cells`. Null: what the pattern is about is not on this way. Once all of its tokens were met, what follows does not matter.
+ * Goes over `cells`. Once all tokens of the pattern were met, or one was not, what follows does not matter.
  *
  *     event | owned … | tokens of the log …
  *                      ^ compared with pattern.tokens from `matched` on
  */
-export function advance(progress: Progress, pattern: ErasePattern, cells: Cells, ownedCells: OwnedCells): Progress | null {
+export function advance(progress: Progress, pattern: ErasePattern, cells: Cells, ownedCells: OwnedCells): Progress {
   const owned = progress.owned + (cells.event === null ? 0 : ownedCells(cells.event));
   const skipped = Math.min(owned, cells.length);
   const compared = Math.min(cells.length - skipped, pattern.tokens.length - progress.matched);
   if (compared === 0) return { ...progress, owned: owned - skipped };
   const at = cells.offset + skipped;
-  if (commonLength(cells.tokens, at, pattern.tokens, progress.matched, compared) < compared) return null;
-  const matched = progress.matched + compared;
+  const common = commonLength(cells.tokens, at, pattern.tokens, progress.matched, compared);
+  const matched = progress.matched + common;
   const reached = progress.first < 0 && matched > pattern.from;
   const first = reached ? cells.start + skipped + pattern.from - progress.matched : progress.first;
-  return { matched, owned: owned - skipped, first };
+  return { matched, owned: owned - skipped, first, broken: common < compared ? cells.start + skipped + common : -1 };
 }
 
-/** The first cell of `path` that the pattern is about; `Infinity` where there is none. */
+/** The first cell of the text where `path` has all of it; `Infinity` where it has not. */
 export function firstErased(path: Path, pattern: ErasePattern, ownedCells: OwnedCells): number {
   const { tokens, events } = path;
-  let progress: Progress | null = NOT_BEGUN;
+  let progress = NOT_BEGUN;
   let start = 0;
-  for (let i = 0; start < tokens.length && progress !== null && progress.matched < pattern.tokens.length; ) {
+  for (let i = 0; start < tokens.length && progress.broken < 0 && progress.matched < pattern.tokens.length; ) {
     const event = events[i]?.at === start ? events[i++]!.key : null;
     const end = Math.min(events[i]?.at ?? tokens.length, tokens.length);
     progress = advance(progress, pattern, { event, tokens, offset: start, length: end - start, start }, ownedCells);
     start = end;
   }
-  return progress !== null && progress.matched === pattern.tokens.length ? progress.first : Infinity;
+  return progress.matched === pattern.tokens.length ? progress.first : Infinity;
 }
 
 /** Cells at the beginning of both paths that are the same. */

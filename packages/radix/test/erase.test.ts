@@ -44,11 +44,17 @@ describe("erase", () => {
     expect(resident("sys [insert/1] secret secret word word")).toBe(2);
   });
 
-  it("takes what is there of a text whose end was evicted", () => {
+  it("takes what is there of the text, whatever was evicted behind it", () => {
     const { tree, put, resident } = setup();
     put("sys secret").release();
+    put("sys secret other").release();
+    put("sys secret [insert/1] new next").release();
     tree.erase(everywhere, { tokens: tokens("sys secret word"), from: 1 });
     expect(resident("sys secret")).toBe(1);
+    expect(resident("sys secret other")).toBe(2);
+    // What an event put behind a part of the text was computed with it.
+    expect(resident("sys secret [insert/1] new next")).toBe(2);
+    tree.checkIntegrity();
   });
 
   it("spares the path of the edited log", () => {

@@ -306,11 +306,10 @@ export class Simulation {
     const pattern = { tokens: Int32Array.from(tokens), from, ...(except === null ? {} : { except }) };
     const erasure = this.tree.erase((namespace) => namespaces.includes(namespace), pattern);
     const doomed = new Set<string>();
-    const ways = known.map(({ namespace, path }) => `${identity(namespace, path, path.tokens.length - 1)} `);
-    for (const [which, { namespace, path }] of known.entries()) {
-      if (!namespaces.includes(namespace) || path.tokens.length === 0) continue;
-      const leaf = !ways.some((way) => way !== ways[which] && way.startsWith(ways[which]!));
-      for (let i = firstDoomed(path, tokens, from, leaf); i < path.tokens.length; i++) doomed.add(identity(namespace, path, i));
+    for (const { namespace, path } of known) {
+      if (!namespaces.includes(namespace)) continue;
+      const [first, end] = textCells(path, tokens, from);
+      for (let i = first; i < end; i++) doomed.add(identity(namespace, path, i));
     }
     if (except !== null) {
       for (const namespace of namespaces) for (const name of identities(namespace, except, 0, except.tokens.length)) doomed.delete(name);
@@ -369,9 +368,16 @@ function rawTokens(path: Path): { token: number; cell: number }[] {
   return raw;
 }
 
-/** `leaf`: nothing is known behind the path, so that it may end inside the text. */
-function firstDoomed(path: Path, tokens: readonly number[], from: number, leaf = false): number {
+/** The first cell of the text where the path has all of it. */
+function firstDoomed(path: Path, tokens: readonly number[], from: number): number {
   const raw = rawTokens(path);
-  const compared = leaf && raw.length > from ? Math.min(raw.length, tokens.length) : tokens.length;
-  return tokens.slice(0, compared).every((token, i) => raw[i]?.token === token) ? raw[from]!.cell : Infinity;
+  return tokens.every((token, i) => raw[i]?.token === token) ? raw[from]!.cell : Infinity;
+}
+
+/** Cells of the text as far as the path has it, and, where it has all of it, what is behind. */
+function textCells(path: Path, tokens: readonly number[], from: number): [first: number, end: number] {
+  const raw = rawTokens(path);
+  const differs = tokens.findIndex((token, i) => raw[i]?.token !== token);
+  if (differs >= 0 && differs <= from) return [0, 0];
+  return [raw[from]!.cell, differs < 0 ? path.tokens.length : (raw[differs]?.cell ?? path.tokens.length)];
 }
