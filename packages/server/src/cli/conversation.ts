@@ -25,6 +25,7 @@ interface PlanAnswer {
   visible_tokens: number;
   prompt_tokens: number;
   computed_tokens: number;
+  cost: { text_edit_tokens: number };
 }
 
 const BEGINNING_LENGTH = 48;
@@ -94,7 +95,9 @@ export function planText(plan: PlanAnswer): string {
     const effect = [hidden ? `hides ${hidden}` : "", shifted ? `moves ${shifted}` : ""].filter((part) => part !== "").join(", ");
     return `${op}: ${status}${reason === undefined ? "" : ` (${reason})`}${effect === "" ? "" : `, ${effect} tokens`}`;
   });
-  return [...rows, `${plan.visible_tokens} of ${plan.prompt_tokens} tokens visible; the next answer computes ${plan.computed_tokens}`].join("\n");
+  const instead = plan.cost.text_edit_tokens;
+  const beside = instead > 0 ? `, edited text would compute ${instead} again` : "";
+  return [...rows, `${plan.visible_tokens} of ${plan.prompt_tokens} tokens visible; the next answer computes ${plan.computed_tokens}${beside}`].join("\n");
 }
 
 export function stateText(states: readonly MessageState[]): string {

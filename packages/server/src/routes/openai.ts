@@ -2,10 +2,11 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { ServerContext } from "../context.ts";
 import { ServerError } from "../errors.ts";
 import { chatReader } from "../openai/chat.ts";
-import { completionReader, type PreparedRequest } from "../openai/completions.ts";
+import { completionReader } from "../openai/completions.ts";
 import { modelBody } from "../openai/models.ts";
 import { planBody } from "../openai/plan.ts";
 import { requireModel } from "../openai/prepare.ts";
+import type { PreparedRequest } from "../openai/reader.ts";
 import { respond } from "../openai/respond.ts";
 
 /** OpenAI's endpoints, and the plan of one of their requests. */
