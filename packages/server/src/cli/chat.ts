@@ -30,6 +30,8 @@ class Session {
   private readonly conversation: Conversation;
   private readonly options: object;
   private readonly streams: Streams;
+  /** The answer that is coming in. */
+  private answering: AbortController | undefined;
 
   constructor(client: Client, conversation: Conversation, options: object, streams: Streams) {
     this.client = client;
@@ -41,6 +43,8 @@ class Session {
   async run(): Promise<void> {
     line(this.streams.output, "Write a message, or /help.");
     const lines = createInterface({ input: this.streams.input, output: this.streams.output, prompt: "> " });
+    // Ctrl-C ends the answer that is coming in, or the chat.
+    lines.on("SIGINT", () => (this.answering === undefined ? lines.close() : this.answering.abort()));
     lines.prompt();
     for await (const text of lines) {
       if (text.trim() === "/quit") break;
@@ -111,8 +115,9 @@ class Session {
   private async turn(text: string): Promise<void> {
     this.conversation.messages.push({ role: "user", content: text });
     let answer = "";
+    const { signal } = (this.answering = new AbortController());
     try {
-      for await (const chunk of this.client.stream("/v1/chat/completions", { ...this.conversation.body(), ...this.options }, new AbortController().signal)) {
+      for await (const chunk of this.client.stream("/v1/chat/completions", { ...this.conversation.body(), ...this.options }, signal)) {
         const delta = (chunk["choices"] as { delta?: { content?: string } }[])[0]?.delta?.content ?? "";
         answer += delta;
         this.streams.output.write(delta);
@@ -121,7 +126,9 @@ class Session {
       this.conversation.messages.push({ role: "assistant", content: answer });
     } catch (error) {
       this.conversation.messages.pop();
-      throw error;
+      throw signal.aborted ? new Error("\ninterrupted; this turn is forgotten") : error;
+    } finally {
+      this.answering = undefined;
     }
   }
 }
