@@ -14,7 +14,7 @@ export const partSchema = z.enum(["content", "thinking", "tool_calls", "tool_res
 export const targetSchema = z
   .union([
     z.strictObject({
-      messages: z.array(count()).max(LIMITS.messageIds),
+      messages: z.array(count()).min(1).max(LIMITS.messageIds),
       part: partSchema.optional(),
     }),
     z.strictObject({ tokens: z.tuple([count(), count()]) }),

@@ -22,7 +22,8 @@ export function parseDirectives(json: unknown, options: ParseOptions = {}): Dire
   return json.map((item, index) => parseDirective(item, registry, `${param}[${index}]`));
 }
 
-function parseDirective(item: unknown, registry: Registry, param: string): Directive {
+/** One directive of a request, or of another form of the grammar. */
+export function parseDirective(item: unknown, registry: Registry, param: string): Directive {
   if (typeof item !== "object" || item === null || Array.isArray(item)) {
     throw new DirectiveError("directive_invalid", `Expected an object like {"op": "drop", …}; got ${shown(item)}.`, param);
   }

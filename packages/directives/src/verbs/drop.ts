@@ -2,11 +2,18 @@ import { z } from "zod";
 import { boundarySchema, targetSchema } from "../grammar.ts";
 import { defineVerb } from "../registry.ts";
 
+export const dropSchema = z.strictObject({ op: z.literal("drop"), target: targetSchema, at: boundarySchema.optional() });
+
 export const drop = defineVerb({
   name: "drop",
-  schema: z.strictObject({ op: z.literal("drop"), target: targetSchema, at: boundarySchema.optional() }),
+  schema: dropSchema,
   documentation:
     "Hides the target from every query behind the boundary. Nothing moves: the cells that remain keep their positions, and what was computed while the target was visible keeps what it saw.",
+  examples: [
+    { op: "drop", target: { messages: [3, 4], part: "thinking" }, at: { message: 7 } },
+    { op: "drop", target: { tokens: [30, 630] } },
+    { op: "drop", target: { text: { message: 2, exact: "a password", occurrence: 1 } } },
+  ],
   lower(context, args) {
     const at = context.boundary(args.at);
     const ranges = context.ranges(args.target, at);

@@ -8,11 +8,14 @@ interface RepositionArgs extends Directive {
   strict?: boolean;
 }
 
+export const repositionSchema = z.strictObject({ op: z.literal("reposition"), at: boundarySchema.optional() });
+
 export const reposition = defineVerb<RepositionArgs>({
   name: "reposition",
-  schema: z.strictObject({ op: z.literal("reposition"), at: boundarySchema.optional() }),
+  schema: repositionSchema,
   documentation:
     "Gives the visible cells the positions 0…n−1 in their order and the position counter n, also where only the counter moves. No byte of the cache moves.",
+  examples: [{ op: "reposition", at: { message: 7 } }, { op: "reposition" }],
   lower(context, args) {
     const at = context.boundary(args.at);
     const { strict } = args;

@@ -2,11 +2,14 @@ import { z } from "zod";
 import { boundarySchema, targetSchema } from "../grammar.ts";
 import { defineVerb } from "../registry.ts";
 
+export const scratchSchema = z.strictObject({ op: z.literal("scratch"), target: targetSchema, at: boundarySchema.optional() });
+
 export const scratch = defineVerb({
   name: "scratch",
-  schema: z.strictObject({ op: z.literal("scratch"), target: targetSchema, at: boundarySchema.optional() }),
+  schema: scratchSchema,
   documentation:
     "Reasoning that what follows never sees: hides the target, closes the positions that it leaves, and gives its cells up first. An absent boundary is the end of the target.",
+  examples: [{ op: "scratch", target: { messages: [5], part: "thinking" }, at: { message: 5 } }],
   lower(context, args) {
     const latest = context.boundary(args.at);
     const ranges = context.ranges(args.target, latest);
