@@ -16,7 +16,7 @@ export function modelBody(service: Service, id: string): object {
     kernels: service.level,
     capabilities: {
       /** Verbs that the model can honour by editing the cache. */
-      directives: VERBS.list().map((verb) => verb.name),
+      directives: VERBS,
       chat: service.chat !== null,
       completions: true,
       /** The template shows tools, renders earlier calls and reasoning, and leaves a prompt a prefix of the next turn's. */

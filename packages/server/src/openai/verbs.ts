@@ -1,23 +1,29 @@
-import { AKV_FIELDS, parseDirectives, readAkv, Registry, standardRegistry, type Directive, type Log } from "@palimpsest/directives";
+import { AKV_FIELDS, parseDirectives, readAkv, type Directive, type Log } from "@palimpsest/directives";
 import { ServerError } from "../errors.ts";
-
-/** Verbs that this server carries out from request to answer. The language knows more; those are refused by name, never ignored. */
-export const VERBS: Registry = new Registry(standardRegistry.list().filter(({ name }) => name === "drop" || name === "reposition"));
 
 /** The fields whose presence, whatever their value, makes a context request. */
 export const CONTEXT_FIELDS = ["directives", ...AKV_FIELDS] as const;
 
+/** Verbs that this server carries out from request to answer. The language knows more; those are refused by name, never ignored. */
+export const VERBS: readonly string[] = ["drop", "reposition", "splice"];
+
 /** Directives of a body in every form. Native ones come first, so that their index in the report is that in the request. */
 export function directivesOf(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Directive[] {
   const native = parseDirectives(raw["directives"]);
-  for (const [index, { op }] of native.entries()) {
-    if (VERBS.get(op) !== undefined) continue;
-    const param = `directives[${index}].op`;
-    const carried = VERBS.list().map(({ name }) => `"${name}"`).join(" and ");
-    throw new ServerError("unsupported", `${param}: "${op}" is not supported: this version carries out ${carried}`, { param });
-  }
+  for (const [index, directive] of native.entries()) refuseUnbuilt(directive, `directives[${index}]`);
   if (log.chat !== undefined) return [...native, ...readAkv(raw, { messages: log.chat.messages, compat })];
   const field = AKV_FIELDS.find((name) => raw[name] !== undefined && raw[name] !== null);
   if (field === undefined) return native;
   throw new ServerError("field_invalid", `${field}: a completions body has no messages; use "directives" in token form`, { param: field });
+}
+
+function refuseUnbuilt({ op, mode }: Directive, at: string): void {
+  if (!VERBS.includes(op)) {
+    throw new ServerError("unsupported", `${at}.op: "${op}" is not supported yet; this version carries out ${VERBS.join(", ")}`, { param: `${at}.op` });
+  }
+  if (mode === "forget") {
+    throw new ServerError("unsupported", `${at}.mode: "forget" is not supported yet, because nothing erases what was computed with the target; use "amortize" or "refresh"`, {
+      param: `${at}.mode`,
+    });
+  }
 }
