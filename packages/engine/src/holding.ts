@@ -1,7 +1,6 @@
 import type { CellLease } from "@palimpsest/kvstore";
 import type { MatchLease, Path } from "@palimpsest/radix";
 import type { Cache } from "./cache.ts";
-import type { RangeSet } from "./ranges.ts";
 import { CellTable } from "./table.ts";
 
 /**
@@ -35,14 +34,13 @@ export class Holding {
   #private = false;
   #released = false;
 
-  /** Takes over the match, and the pages that were promised for it. What is not among the cells to be read is given back at once. */
-  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number, read: RangeSet) {
+  /** Takes over the match, and the pages that were promised for it. */
+  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number) {
     this.#cache = cache;
     this.#namespace = namespace;
     this.#leases = [match];
     this.#promised = promised;
     this.table = new CellTable(cache.pool.pageSize);
-    narrow(match, read);
     for (const { start, value } of match.spans) if (value !== null) this.table.addLease(start, value);
   }
 
@@ -160,10 +158,4 @@ export class Holding {
       this.#own.shift();
     }
   }
-}
-
-/** Gives back what a match holds and nobody reads. Of a hole there is nothing to hold: whoever fills it shall be able to lose it again. */
-function narrow(match: MatchLease<CellLease>, read: RangeSet): void {
-  for (const [from, to] of read.gaps(0, match.length)) match.skip(from, to);
-  for (const { start, length, value } of match.spans) if (value === null) match.skip(start, start + length);
 }

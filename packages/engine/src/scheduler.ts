@@ -39,9 +39,10 @@ export class Scheduler {
     if (this.waiting.length >= this.#limits.waitingMax) {
       throw new EngineError("queue_full", `${this.waiting.length} requests are waiting already; retry later`);
     }
-    const worst = pagesFor(planWork(sequence.fold, new RangeSet(), wishOf(sequence, 0)), sequence.openCellsMax, this.#cache.pool.pageSize);
-    if (worst > this.#cache.pool.pages) {
-      const message = `the request needs up to ${worst} pages of ${this.#cache.pool.pageSize} cells, the cache has ${this.#cache.pool.pages}; shorten it or allow fewer tokens`;
+    const { pageSize, pages } = this.#cache.pool;
+    const least = Math.ceil((sequence.fold.visible + sequence.openCellsMax) / pageSize);
+    if (least > pages) {
+      const message = `what the request sees in the end, and its answer, need ${least} pages of ${pageSize} cells; the cache has ${pages}: shorten it or allow fewer tokens`;
       throw new EngineError("pages_exceeded", message);
     }
     this.waiting.push(sequence, nowMs);
@@ -103,10 +104,9 @@ export class Scheduler {
         return "shared";
       }
       const { work, found } = planFor(sequence, match);
-      const read = cellsRead(sequence.fold, work, sequence.readsOpen);
       const pages = pagesFor(work, sequence.openCellsMax, pageSize);
       if (this.#cache.promise(pages)) {
-        const holding = new Holding(this.#cache, sequence.namespace, match, pages, read);
+        const holding = new Holding(this.#cache, sequence.namespace, match, pages);
         sequence.begin({ holding, work, found });
         this.running.push(sequence);
         return "admitted";
@@ -158,6 +158,12 @@ export class Scheduler {
   }
 }
 
+/** Gives back what a match holds and nobody reads. Of a hole there is nothing to hold: whoever fills it shall be able to lose it again. */
+function narrow(match: MatchLease<CellLease>, read: RangeSet): void {
+  for (const [from, to] of read.gaps(0, match.length)) match.skip(from, to);
+  for (const { start, length, value } of match.spans) if (value === null) match.skip(start, start + length);
+}
+
 /** Whether the first `cells` cells of two paths are the same, with the same edits in front of them. */
 function agree(one: Sequence, other: Sequence, cells: number): boolean {
   if (other.fold.tokens.length < cells) return false;
@@ -170,11 +176,12 @@ function agree(one: Sequence, other: Sequence, cells: number): boolean {
   }
 }
 
-/** What a sequence has to run beside what a match found. */
+/** What a sequence has to run beside what a match found. From then on the match holds only what will be read. */
 export function planFor(sequence: Sequence, match: MatchLease<CellLease>): { work: Work[]; found: Found } {
   const resident = new RangeSet();
   for (const { start, length, value } of match.spans) if (value !== null) resident.add(start, start + length);
   const work = planWork(sequence.fold, resident, wishOf(sequence, match.length));
+  narrow(match, cellsRead(sequence.fold, work, sequence.readsOpen));
   return { work, found: { known: match.length, end: match.end, difference: match.difference } };
 }
 

@@ -1,3 +1,4 @@
+import type { Directive } from "@palimpsest/directives";
 import { expect, test } from "vitest";
 import { Random } from "../../directives/test/random-logs.ts";
 import { collect, failureOf, request, scriptedEngine, turn, type Answered } from "./kit/harness.ts";
@@ -254,5 +255,23 @@ test("two who compute the same cells at a time keep one copy, and give the other
   expect(other.logprobs).toStrictEqual(one.logprobs);
   // 63 cells in pages of 4: chunks that end in the middle of a page cost one page each at most.
   expect(engine.state().pages.cached).toBeLessThanOrEqual(20);
+  audit();
+});
+
+test("a log that is longer than the pool runs as long as what it sees fits", async () => {
+  const { engine, audit } = scriptedEngine({ pages: 12, pageSize: 16 });
+  const tokens: number[] = [];
+  const directives: Directive[] = [];
+  for (let part = 0; part < 20; part++) {
+    tokens.push(...log(30, part));
+    // What was said three parts ago is dropped.
+    if (part >= 3) directives.push({ op: "drop", target: { tokens: [30 * (part - 3), 30 * (part - 2)] }, at: { token: tokens.length } }, { op: "reposition", at: { token: tokens.length } });
+    const { report } = await collect(engine.generate(request(tokens, directives, { maxTokens: 3 })));
+    expect(report, `part ${part}`).toMatchObject({ computed_tokens: 30, recovered_tokens: 0 });
+  }
+  expect(tokens.length).toBeGreaterThan(3 * 12 * 16);
+  // Cold, every cell would have to be there at a time.
+  engine.evictUntilFree(12);
+  expect(await failureOf(engine.generate(request(tokens, directives, { maxTokens: 3 })))).toMatchObject({ code: "pages_exceeded" });
   audit();
 });
