@@ -152,7 +152,7 @@ describe("palimpsest", () => {
 describe("palimpsest chat and plan", () => {
   test("act on the running conversation", async () => {
     const { address } = await serve();
-    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/wrong", "/quit"];
+    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/drop three", '/splice text message 2 exact "second" with "2nd"', "/wrong", "/quit"];
     const { code, output } = await run(["chat", "--url", address, "--temperature", "0", "--max-tokens", "4"], `${lines.join("\n")}\n`);
     expect(code).toBe(0);
     expect(output).toMatch(/\[read \d+, moved 0, computed \d+, skipped 0\]/);
@@ -160,7 +160,9 @@ describe("palimpsest chat and plan", () => {
     expect(output).toMatch(/^(?:> )? *0 user +\d+ tokens dropped +A first message\.$/m);
     expect(output).toMatch(/drop: applied, hides \d+ tokens/);
     expect(output).toMatch(/of \d+ tokens visible; the next answer computes \d+/);
-    expect(output).toContain('expected message numbers from 0 to 3, got "99"');
+    expect(output).toMatch(/drop: applied, hides \d+ tokens[^]*\n> .*99/);
+    expect(output).toMatch(/Line 1, column \d+: expected/i);
+    expect(output).toMatch(/splice: applied, hides \d+, inserts \d+, moves \d+ tokens/);
     expect(output).toContain("there is no command /wrong");
   });
 

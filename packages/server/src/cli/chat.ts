@@ -8,6 +8,8 @@ import { withServer } from "./server.ts";
 
 const HELP = `/drop 3        hide message 3 (or 3,4..6) from what follows
 /reposition    close the gaps in the positions
+/splice text message 0 exact "old" with "new"
+               put other words in place; what follows moves up or down
 /plan drop 3   what it would do and cost, without doing it; /plan alone: what stands
 /view          the conversation with its message numbers, tokens and what is hidden
 /undo          take the last directive back
@@ -64,6 +66,7 @@ class Session {
     switch (name) {
       case "drop":
       case "reposition":
+      case "splice":
         return this.edit(text);
       case "plan":
         return this.plan(text.slice("plan".length).trim());

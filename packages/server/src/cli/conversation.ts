@@ -1,13 +1,9 @@
+import { parseText, type Directive } from "@palimpsest/directives";
+
 /** A chat message as this client sends it. */
 export interface Message {
   role: "system" | "user" | "assistant";
   content: string;
-}
-
-interface DirectiveBody {
-  op: "drop" | "reposition";
-  target?: { messages: number[] };
-  at: { message: number };
 }
 
 /** What the server says of the running conversation. */
@@ -21,7 +17,7 @@ export interface MessageState {
 }
 
 interface PlanAnswer {
-  directives: { op: string; status: string; reason?: string; hidden?: number; shifted?: number; ranges?: [number, number][] }[];
+  directives: { op: string; status: string; reason?: string; hidden?: number; inserted?: number; shifted?: number; ranges?: [number, number][] }[];
   visible_tokens: number;
   prompt_tokens: number;
   computed_tokens: number;
@@ -36,7 +32,7 @@ const BEGINNING_LENGTH = 48;
  */
 export class Conversation {
   readonly messages: Message[];
-  directives: DirectiveBody[] = [];
+  directives: Directive[] = [];
 
   constructor(system: string | undefined) {
     this.messages = system === undefined ? [] : [{ role: "system", content: system }];
@@ -46,35 +42,22 @@ export class Conversation {
     return { messages: this.messages, ...(this.directives.length > 0 ? { directives: this.directives } : {}), cache: { report: true } };
   }
 
-  /** The directive for `drop 3,4..6` or `reposition`, at the end of the conversation so far. Throws an `Error` that says what was expected. */
-  directive(text: string): DirectiveBody {
+  /**
+   * A directive in the text form, at the end of the conversation so far unless it says where; `drop 3` is short for `drop messages 3`.
+   * Throws a `DirectiveError` that says what was expected.
+   */
+  directive(text: string): Directive {
+    const [directive] = parseText(text.replace(/^(\w+)\s+(?=\d)/, "$1 messages "));
+    if (directive === undefined) throw new Error("expected a directive, such as drop 3 or reposition");
     if (this.messages.length === 0) throw new Error("there is no message yet");
-    const at = { message: this.messages.length - 1 };
-    const [verb = "", ...rest] = text.trim().split(/\s+/);
-    const list = rest.join("");
-    if (verb === "reposition" && list === "") return { op: "reposition", at };
-    if (verb === "drop") return { op: "drop", target: { messages: this.indices(list.replace(/^messages/, "")) }, at };
-    throw new Error(`expected "drop 3", "drop 3,4..6" or "reposition", got "${text.trim()}"`);
-  }
-
-  private indices(list: string): number[] {
-    const last = this.messages.length - 1;
-    const found = list.split(",").flatMap((item) => {
-      const match = /^(\d+)(?:\.\.(\d+))?$/.exec(item);
-      if (match === null) throw new Error(`expected message numbers such as 3 or 4..6, got "${item}"`);
-      const from = Number(match[1]);
-      const to = Number(match[2] ?? match[1]);
-      if (from > to || to > last) throw new Error(`expected message numbers from 0 to ${last}, got "${item}"`);
-      return Array.from({ length: to - from + 1 }, (_, index) => from + index);
-    });
-    return [...new Set(found)].toSorted((a, b) => a - b);
+    return { at: { message: this.messages.length - 1 }, ...directive };
   }
 
   /** Each message with its tokens, by the owners that the server gives and the ranges that it would hide. */
   states(owners: readonly number[], plan: PlanAnswer): MessageState[] {
     const hidden = new Set<number>();
-    for (const directive of plan.directives) {
-      for (const [start, end] of directive.op === "drop" ? (directive.ranges ?? []) : []) for (let token = start; token < end; token++) hidden.add(token);
+    for (const [start, end] of plan.directives.flatMap((directive) => directive.ranges ?? [])) {
+      for (let token = start; token < end; token++) hidden.add(token);
     }
     const states = this.messages.map(({ role, content }, index) => ({ index, role, tokens: 0, hidden: 0, beginning: beginning(content) }));
     for (const [token, owner] of owners.entries()) {
@@ -87,12 +70,12 @@ export class Conversation {
   }
 }
 
-export type { DirectiveBody, PlanAnswer };
+export type { PlanAnswer };
 
 /** One line for each directive of a plan, and what the next answer would compute. */
 export function planText(plan: PlanAnswer): string {
-  const rows = plan.directives.map(({ op, status, reason, hidden, shifted }) => {
-    const effect = [hidden ? `hides ${hidden}` : "", shifted ? `moves ${shifted}` : ""].filter((part) => part !== "").join(", ");
+  const rows = plan.directives.map(({ op, status, reason, hidden, inserted, shifted }) => {
+    const effect = [hidden ? `hides ${hidden}` : "", inserted ? `inserts ${inserted}` : "", shifted ? `moves ${shifted}` : ""].filter((part) => part !== "").join(", ");
     return `${op}: ${status}${reason === undefined ? "" : ` (${reason})`}${effect === "" ? "" : `, ${effect} tokens`}`;
   });
   const instead = plan.cost.text_edit_tokens;
