@@ -2,10 +2,10 @@
 //!
 //! Runs the products of a model of SmolLM2-135M's shape with random weights: 512 rows of activations, then 1.
 
-use std::time::Instant;
+mod support;
 
 use palimpsest_kernels::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, RawMatrix};
-use palimpsest_kernels::quant::TensorType;
+use palimpsest_kernels::quant::{TensorType, encode};
 use palimpsest_kernels::{ActivationRow, Arena, Kernels, Level, Pool, kernels};
 
 /// Rows and columns of a layer's matrices: q, k and v; output; gate and up; down.
@@ -38,26 +38,29 @@ fn main() {
     let (mut decode, mut prefill) = (f64::INFINITY, [f64::INFINITY; 4]);
     for _ in 0..25 {
         let steps = 3;
-        let start = Instant::now();
-        for _ in 0..steps {
-            for matrix in matrices.iter().chain([&head]) {
-                scratch.multiply(matrix, 1, &x, &*level, &pool);
-            }
-        }
-        decode = decode.min(start.elapsed().as_secs_f64() / f64::from(steps));
+        decode = decode.min(
+            support::seconds(threads, || {
+                for _ in 0..steps {
+                    for matrix in matrices.iter().chain([&head]) {
+                        scratch.multiply(matrix, 1, &x, &*level, &pool);
+                    }
+                }
+            }) / f64::from(steps),
+        );
         scratch.multiply(&matrices[0], 1, &x, &*level, &pool);
         for (rows, best) in near.iter_mut().enumerate() {
-            let start = Instant::now();
-            scratch.multiply(&matrices[0], rows + 1, &x, &*level, &pool);
-            *best = best.min(start.elapsed().as_secs_f64());
+            *best = best.min(support::seconds(threads, || scratch.multiply(&matrices[0], rows + 1, &x, &*level, &pool)));
         }
         prefill.iter_mut().zip(&matrices).for_each(|(best, matrix)| {
-            let start = Instant::now();
-            scratch.multiply(matrix, PREFILL, &x, &*level, &pool);
-            *best = best.min(start.elapsed().as_secs_f64());
+            *best = best.min(support::seconds(threads, || scratch.multiply(matrix, PREFILL, &x, &*level, &pool)));
         });
     }
     let prefill: f64 = prefill.iter().take(LAYER.len()).sum::<f64>() * LAYERS as f64;
+    let mut coding = f64::INFINITY;
+    for _ in 0..20 {
+        coding = coding.min(support::seconds(threads, || scratch.quantize(PREFILL, 576, &x, &*level)));
+    }
+    println!("  activations into codes: {:.2} ns for 32", coding * 1e9 / (PREFILL * 18) as f64);
     let macs = (LAYER[0].0 * LAYER[0].1) as f64;
     let near: Vec<String> = near.iter().enumerate().map(|(i, near)| format!("{:.0}", 2e-9 * macs * (i + 1) as f64 / near)).collect();
     println!("  1 ... 8 rows of one matrix that is near: {} GOP/s", near.join(" "));
@@ -81,13 +84,18 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn multiply(&mut self, matrix: &Matrix, rows: usize, x: &[f32], level: &dyn Kernels, pool: &Pool) {
-        let columns = matrix.columns;
+    fn quantize(&mut self, rows: usize, columns: usize, x: &[f32], level: &dyn Kernels) {
         let (codes, blocks) = (&mut self.codes[..rows * columns], &mut self.blocks[..rows * columns / BLOCK]);
         let stripes = x.chunks_exact(columns).zip(codes.chunks_exact_mut(columns)).zip(blocks.chunks_exact_mut(columns / BLOCK));
         for ((x, codes), blocks) in stripes.take(rows) {
             level.quantize(x, &mut ActivationRow { values: &mut [], codes, blocks });
         }
+    }
+
+    fn multiply(&mut self, matrix: &Matrix, rows: usize, x: &[f32], level: &dyn Kernels, pool: &Pool) {
+        let columns = matrix.columns;
+        self.quantize(rows, columns, x, level);
+        let (codes, blocks) = (&self.codes[..rows * columns], &self.blocks[..rows * columns / BLOCK]);
         let x = Activations { rows, columns, values: &x[..rows * columns], codes, blocks };
         let out = Output { start: self.out.as_mut_ptr(), stride: matrix.rows, bias: None, add: false };
         let grain = (matrix.panels() / (pool.threads() * 8)).max(2).next_multiple_of(2);
@@ -108,7 +116,8 @@ fn random(
 ) -> Matrix {
     let columns = columns.next_multiple_of(tensor_type.block_size());
     let mut bytes = vec![0u8; tensor_type.bytes_of(rows * columns).expect("whole blocks")];
-    bytes.fill_with(|| next(seed) as u8 & 0x3f);
+    let numbers: Vec<f32> = (0..rows * columns).map(|_| (next(seed) % 2000) as f32 / 10_000.0 - 0.1).collect();
+    encode(tensor_type, &numbers, &mut bytes).expect("finite numbers");
     level.pack(&RawMatrix { tensor_type, rows, columns, bytes: &bytes }, pool, arena).expect("memory")
 }
 

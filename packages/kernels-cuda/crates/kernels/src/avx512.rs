@@ -2,7 +2,10 @@
 
 mod numbers;
 mod products;
+mod quantize;
+mod vector;
 
+use std::arch::x86_64::__m512;
 use std::ops::Range;
 
 use crate::buffer::Arena;
@@ -12,9 +15,8 @@ use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernel
 use crate::panel::{self, with_packed};
 use crate::pool::Pool;
 use crate::quant::TensorType;
-use crate::reference::attend;
 use crate::rotary::Pairs;
-use crate::{int8, small};
+use crate::{attend, int8, small};
 
 /// A value of this type proves that the processor has the instructions.
 pub struct Avx512(());
@@ -44,22 +46,24 @@ macro_rules! compiled {
 
 compiled! {
     fn quantize(x: &[f32], out: &mut ActivationRow<'_>) {
-        int8::quantize(x, out)
+        int8::quantize(x, out, |x, codes| quantize::quantize_block(x, codes))
     }
     fn normalize(x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
-        int8::normalize::<true>(x, weight, epsilon, out)
+        int8::normalize::<true>(x, weight, epsilon, out, |x, codes| quantize::quantize_block(x, codes))
     }
     fn gate(kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>) {
-        int8::gate::<true>(kind, g, u, out)
+        int8::gate::<true>(kind, g, u, out, |x, codes| quantize::quantize_block(x, codes))
     }
     fn rotate(pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {
         small::rotate(pairs, cosines, sines, scale, x, out)
     }
     fn attend_f32(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend::<true, f32>(block, out)
+        // SAFETY: this function is compiled for the instructions.
+        unsafe { attend::attend::<__m512, f32, 6>(block, out) }
     }
     fn attend_f16(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend::<true, half::f16>(block, out)
+        // SAFETY: this function is compiled for the instructions.
+        unsafe { attend::attend::<__m512, half::f16, 6>(block, out) }
     }
 }
 

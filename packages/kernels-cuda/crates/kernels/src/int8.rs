@@ -1,10 +1,16 @@
 //! Activations on their way into integer products: int8 codes by blocks of 32, made in the same pass as what comes before them.
 //!
-//! One source for all levels: each compiles it for its own instructions. `FUSED` as in `lanes.rs`.
+//! One source for all levels: each compiles it for its own instructions and brings its own `code`, which makes the codes of a block.
+//! `FUSED` as in `lanes.rs`.
 
 use crate::lanes::{LANES, Lanes};
 use crate::level::{ActivationBlock, ActivationRow, BLOCK, Gate};
 use crate::small::{gate_value, sum_of_squares};
+
+/// Makes the codes of 32 numbers: the same numbers on every level.
+pub trait Code: Fn(&[f32; BLOCK], &mut [i8; BLOCK]) -> ActivationBlock {}
+
+impl<F: Fn(&[f32; BLOCK], &mut [i8; BLOCK]) -> ActivationBlock> Code for F {}
 
 /// Adding this to a number below 2^22 rounds it to an integer, halves to even, and leaves the integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
@@ -41,48 +47,77 @@ pub fn quantize_block(x: &[f32; BLOCK], codes: &mut [i8; BLOCK]) -> ActivationBl
 
 /// Copies the row and makes its codes, each where wanted.
 #[inline(always)]
-pub fn quantize(x: &[f32], out: &mut ActivationRow<'_>) {
-    write(x.len(), |at, block| block.copy_from_slice(&x[at..at + block.len()]), out);
+pub fn quantize(x: &[f32], out: &mut ActivationRow<'_>, code: impl Code) {
+    if !out.values.is_empty() {
+        out.values.copy_from_slice(x);
+    }
+    if !out.codes.is_empty() {
+        code_row(x, out.codes, out.blocks, &code);
+    }
 }
 
 /// x / √(mean(x²) + epsilon) · weight (RMSNorm), as values and codes.
 #[inline(always)]
-pub fn normalize<const FUSED: bool>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
+pub fn normalize<const FUSED: bool>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>, code: impl Code) {
     let scale = 1.0 / (sum_of_squares::<FUSED>(x) / x.len() as f32 + epsilon).sqrt();
     let fill = |at: usize, block: &mut [f32]| {
         for ((out, x), weight) in block.iter_mut().zip(&x[at..]).zip(&weight[at..]) {
             *out = x * scale * weight;
         }
     };
-    write(x.len(), fill, out);
+    write(x.len(), fill, out, code);
 }
 
 /// gate(g) · u, as values and codes.
 #[inline(always)]
-pub fn gate<const FUSED: bool>(kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>) {
+pub fn gate<const FUSED: bool>(kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>, code: impl Code) {
     let fill = |at: usize, block: &mut [f32]| {
         for ((out, g), u) in block.iter_mut().zip(&g[at..]).zip(&u[at..]) {
             *out = gate_value::<FUSED>(kind, *g) * u;
         }
     };
-    write(g.len(), fill, out);
+    write(g.len(), fill, out, code);
 }
 
-/// Makes the row block by block: `fill(at, block)` gives the numbers from column `at` on, which are then kept, coded, or both.
+/// Numbers that are made before they are coded: whole blocks that stay in the nearest cache, and many enough that a vector which is
+/// read was written long before.
+const TOGETHER: usize = 8 * BLOCK;
+
+/// Makes the row part by part: `fill(at, part)` gives the numbers from column `at` on, which are then kept, coded, or both.
 #[inline(always)]
-fn write(columns: usize, fill: impl Fn(usize, &mut [f32]), out: &mut ActivationRow<'_>) {
+fn write(columns: usize, fill: impl Fn(usize, &mut [f32]), out: &mut ActivationRow<'_>, code: impl Code) {
     if out.codes.is_empty() {
         return fill(0, out.values);
     }
-    assert!(out.codes.len() == columns && out.blocks.len() == columns.div_ceil(BLOCK), "{columns} numbers in blocks of {BLOCK}");
-    for (block, facts) in out.blocks.iter_mut().enumerate() {
-        let (first, end) = (block * BLOCK, columns.min((block + 1) * BLOCK));
-        let (mut numbers, mut codes) = ([0.0; BLOCK], [0; BLOCK]);
-        fill(first, &mut numbers[..end - first]);
-        *facts = quantize_block(&numbers, &mut codes);
-        out.codes[first..end].copy_from_slice(&codes[..end - first]);
+    let mut numbers = Numbers([0.0; TOGETHER]);
+    for first in (0..columns).step_by(TOGETHER) {
+        let end = columns.min(first + TOGETHER);
+        let numbers = &mut numbers.0[..end - first];
+        fill(first, numbers);
+        code_row(numbers, &mut out.codes[first..end], &mut out.blocks[first / BLOCK..end.div_ceil(BLOCK)], &code);
         if !out.values.is_empty() {
-            out.values[first..end].copy_from_slice(&numbers[..end - first]);
+            out.values[first..end].copy_from_slice(numbers);
         }
+    }
+}
+
+/// No vector of it crosses a cache line.
+#[repr(align(64))]
+struct Numbers([f32; TOGETHER]);
+
+/// Codes of whole blocks, and of a last part that stands for a block with zeros behind it.
+#[inline(always)]
+fn code_row(x: &[f32], codes: &mut [i8], facts: &mut [ActivationBlock], code: &impl Code) {
+    assert!(codes.len() == x.len() && facts.len() == x.len().div_ceil(BLOCK), "{} numbers in blocks of {BLOCK}", x.len());
+    let (blocks, rest) = x.as_chunks::<BLOCK>();
+    let (code_blocks, code_rest) = codes.as_chunks_mut::<BLOCK>();
+    for ((x, codes), facts) in blocks.iter().zip(code_blocks).zip(facts.iter_mut()) {
+        *facts = code(x, codes);
+    }
+    if let (Some(facts), false) = (facts.last_mut(), rest.is_empty()) {
+        let (mut numbers, mut codes) = ([0.0; BLOCK], [0; BLOCK]);
+        numbers[..rest.len()].copy_from_slice(rest);
+        *facts = code(&numbers, &mut codes);
+        code_rest.copy_from_slice(&codes[..rest.len()]);
     }
 }

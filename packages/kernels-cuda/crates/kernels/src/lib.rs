@@ -1,5 +1,6 @@
 //! Compute kernels: one scalar reference, levels chosen at run time. Knows shapes and bytes, no model and no JavaScript.
 
+mod attend;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod buffer;
@@ -16,6 +17,7 @@ pub mod reference;
 pub mod rotary;
 pub mod scalar;
 pub mod small;
+mod vector;
 
 pub use buffer::{Arena, Buffer};
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};

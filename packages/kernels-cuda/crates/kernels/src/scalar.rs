@@ -35,15 +35,15 @@ impl Kernels for Scalar {
     }
 
     fn quantize(&self, x: &[f32], out: &mut ActivationRow<'_>) {
-        int8::quantize(x, out);
+        int8::quantize(x, out, int8::quantize_block);
     }
 
     fn normalize(&self, x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
-        int8::normalize::<ALWAYS_FUSED>(x, weight, epsilon, out);
+        int8::normalize::<ALWAYS_FUSED>(x, weight, epsilon, out, int8::quantize_block);
     }
 
     fn gate(&self, kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>) {
-        int8::gate::<ALWAYS_FUSED>(kind, g, u, out);
+        int8::gate::<ALWAYS_FUSED>(kind, g, u, out, int8::quantize_block);
     }
 
     unsafe fn multiply(&self, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {

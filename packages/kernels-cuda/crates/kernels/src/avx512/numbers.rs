@@ -1,7 +1,7 @@
 //! Products of f32 activations with f32, f16 and bf16 weights.
 //!
 //! The sum of an output is one chain of `fma(weight, activation, sum)` in the order of the columns, whatever the tile. A tile has many
-//! such chains in flight: with few rows of activations it takes more panels.
+//! such chains in flight: two panels by up to six rows of activations.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -69,10 +69,8 @@ pub unsafe fn multiply<W: Weight>(matrix: &Matrix, panels: Range<usize>, x: &Act
         while panel < panels.end {
             // SAFETY: the caller's promise, for a part of the panels and rows.
             panel += unsafe {
-                match (panels.end - panel, rows.len()) {
-                    (8.., 1) => stripe::<W, 8>(matrix, panel, rows.clone(), x, &out),
-                    (4.., 1..4) => stripe::<W, 4>(matrix, panel, rows.clone(), x, &out),
-                    (2.., _) => stripe::<W, 2>(matrix, panel, rows.clone(), x, &out),
+                match panels.end - panel {
+                    2.. if rows.len() > 1 => stripe::<W, 2>(matrix, panel, rows.clone(), x, &out),
                     _ => stripe::<W, 1>(matrix, panel, rows.clone(), x, &out),
                 }
             };
@@ -98,9 +96,9 @@ unsafe fn stripe<W: Weight, const N: usize>(
         // SAFETY: the tile's rows exist, and the panels are whole.
         row += unsafe {
             match rows.end - row {
-                6.. if N <= 2 => finish(sums::<W, N, 6>(weights, values, x.columns), matrix.rows, panel, row, out),
-                2.. if N <= 4 => finish(sums::<W, N, 2>(weights, values, x.columns), matrix.rows, panel, row, out),
-                _ => finish(sums::<W, N, 1>(weights, values, x.columns), matrix.rows, panel, row, out),
+                6.. => write(sums::<W, N, 6>(weights, values, x.columns), matrix.rows, panel, row, out),
+                3.. => write(sums::<W, N, 3>(weights, values, x.columns), matrix.rows, panel, row, out),
+                _ => write(sums::<W, N, 1>(weights, values, x.columns), matrix.rows, panel, row, out),
             }
         };
     }
@@ -124,4 +122,21 @@ unsafe fn sums<W: Weight, const N: usize, const R: usize>(weights: [*const W; N]
         }
     }
     sums
+}
+
+/// Writes a tile. Returns its rows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+unsafe fn write<const N: usize, const R: usize>(
+    sums: [[__m512; R]; N],
+    matrix_rows: usize,
+    panel: usize,
+    row: usize,
+    out: &Output<'_>,
+) -> usize {
+    for (n, sums) in sums.into_iter().enumerate() {
+        // SAFETY: the outputs of these panels in these rows are the caller's.
+        unsafe { finish(sums, matrix_rows, panel + n, row, out) };
+    }
+    R
 }

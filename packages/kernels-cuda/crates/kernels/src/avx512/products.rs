@@ -1,8 +1,11 @@
 //! Products of int8 activations with packed weights: AVX-512 VNNI.
 //!
-//! One vector holds one output of 16 rows of weights. A tile is up to two panels by up to six rows of activations: 12 sums in f32 and
-//! 12 integer sums of the block at hand, which leaves registers for the codes. `vpdpbusd` multiplies unsigned codes by signed
-//! activations; the offset of a code is taken off beforehand, as −offset · Σ activations.
+//! One vector holds one output of 16 rows of weights. A tile is one panel by up to 8 rows of activations: their sums in f32 and their
+//! integer sums of the block at hand, which leaves registers for the codes. `vpdpbusd` multiplies unsigned codes by signed activations;
+//! the offset of a code is taken off beforehand, as −offset · Σ activations.
+//!
+//! Panels pass by one after the other, from the first byte to the last: with few rows of activations the product is as fast as memory
+//! is read, and processors read one stream ahead by themselves (two streams, or prefetches of our own, took twice the time).
 //!
 //! The sum of an output is, whatever the tile: for each block in order (for each half block where these have scales of their own)
 //! `sum = fma(f32(Σ code · activation), scale · activation scale, sum)`, then where there are minima
@@ -14,63 +17,43 @@ use std::ops::Range;
 use crate::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, PANEL_ROWS};
 use crate::panel::{Packed, Scaling};
 
-/// Panels and activations of a tile.
-const PANELS: usize = 2;
-const ROWS: usize = 6;
-/// Activations that stay near while the panels pass by: half of a common second-level cache.
+/// Activations that stay near while the panels pass by: a quarter of a common second-level cache.
 const ACTIVATION_BYTES: usize = 256 << 10;
-/// How far ahead of its use a panel is asked for.
-const AHEAD: usize = 4096;
+/// Rows of activations in a tile.
+const ROWS: usize = 8;
 
 /// # Safety
 /// As `Kernels::multiply`; the processor has the features; shapes agree (asserted by the caller).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
-    let together = (ACTIVATION_BYTES / x.columns / ROWS).max(8) * ROWS;
-    for first in (0..x.rows).step_by(together) {
-        let rows = first..x.rows.min(first + together);
-        let mut panel = panels.start;
-        while panel + PANELS <= panels.end {
-            // SAFETY: the caller's promise, for a part of the panels and rows.
-            unsafe { stripe::<P, PANELS>(matrix, panel, rows.clone(), x, &out) };
-            panel += PANELS;
-        }
-        if panel < panels.end {
-            // SAFETY: as above.
-            unsafe { stripe::<P, 1>(matrix, panel, rows, x, &out) };
-        }
-    }
-}
-
-/// `N` panels against some rows.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn stripe<P: Packed, const N: usize>(matrix: &Matrix, panel: usize, rows: Range<usize>, x: &Activations<'_>, out: &Output<'_>) {
     let blocks = x.columns / BLOCK;
     let bytes = blocks.div_ceil(P::GROUP) * P::GROUP_BYTES;
-    let codes = &matrix.codes.as_slice::<u8>()[panel * bytes..(panel + N) * bytes];
-    let mut row = rows.start;
-    while row < rows.end {
-        let tile: Tile<N> = Tile {
-            codes: std::array::from_fn(|n| codes[n * bytes..].as_ptr()),
-            blocks,
-            activations: x.codes[row * x.columns..].as_ptr(),
-            facts: x.blocks[row * blocks..].as_ptr(),
-        };
-        // SAFETY: the tile's rows exist, and the panels are whole.
-        row += unsafe {
-            match rows.end - row {
-                6.. => finish(tile.sums::<P, 6>(), matrix.rows, panel, row, out),
-                4.. => finish(tile.sums::<P, 4>(), matrix.rows, panel, row, out),
-                2.. => finish(tile.sums::<P, 2>(), matrix.rows, panel, row, out),
-                _ => finish(tile.sums::<P, 1>(), matrix.rows, panel, row, out),
+    let together = (ACTIVATION_BYTES / x.columns.max(1) / ROWS).max(4) * ROWS;
+    for first in (0..x.rows).step_by(together) {
+        let end = x.rows.min(first + together);
+        for panel in panels.clone() {
+            let codes = matrix.codes.as_slice::<u8>()[panel * bytes..][..bytes].as_ptr();
+            let mut row = first;
+            while row < end {
+                let activations = x.codes[row * x.columns..].as_ptr();
+                let tile = Tile { codes, blocks, activations, facts: x.blocks[row * blocks..].as_ptr() };
+                // SAFETY: the tile's rows exist, and the panel is whole.
+                row += unsafe {
+                    match end - row {
+                        8.. => finish(tile.sums::<P, 8>(), matrix.rows, panel, row, &out),
+                        4.. => finish(tile.sums::<P, 4>(), matrix.rows, panel, row, &out),
+                        2.. => finish(tile.sums::<P, 2>(), matrix.rows, panel, row, &out),
+                        _ => finish(tile.sums::<P, 1>(), matrix.rows, panel, row, &out),
+                    }
+                };
             }
-        };
+        }
     }
 }
 
 /// What a tile reads. Rows of activations lie `32 · blocks` apart, their facts `blocks`.
-struct Tile<const N: usize> {
-    codes: [*const u8; N],
+struct Tile {
+    codes: *const u8,
     blocks: usize,
     activations: *const i8,
     facts: *const ActivationBlock,
@@ -79,130 +62,98 @@ struct Tile<const N: usize> {
 /// Multiplies some quads of a block; their numbers are constants, since shifts by constants are cheaper.
 macro_rules! multiply_quads {
     ($packed:ident, $($quad:literal),*; $codes:ident, $activations:ident, $dots:ident) => {
-        $(multiply_quad($codes.map(|codes| quad::<$packed, $quad>(codes)), &$activations, $quad, &mut $dots);)*
+        $(multiply_quad(quad::<$packed, $quad>($codes), &$activations, $quad, &mut $dots);)*
     };
 }
 
-type Sums<const N: usize, const R: usize> = [[__m512; R]; N];
-
-impl<const N: usize> Tile<N> {
+impl Tile {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn sums<P: Packed, const R: usize>(&self) -> Sums<N, R> {
-        let mut sums = [[_mm512_setzero_ps(); R]; N];
-        let mut headers = self.codes;
-        let mut at = 0;
+    unsafe fn sums<P: Packed, const R: usize>(&self) -> [__m512; R] {
+        let mut sums = [_mm512_setzero_ps(); R];
+        let (mut at, mut header) = (0, self.codes);
         while at < self.blocks {
             for block in 0..P::GROUP.min(self.blocks - at) {
-                // SAFETY: this block of every panel and row exists.
-                unsafe { self.block::<P, R>(&headers, block, at + block, &mut sums) };
+                // SAFETY: this block of the panel and of every row exists.
+                unsafe { self.block::<P, R>(header, block, at + block, &mut sums) };
             }
             at += P::GROUP;
-            for header in &mut headers {
-                *header = header.wrapping_add(P::GROUP_BYTES);
-            }
+            header = header.wrapping_add(P::GROUP_BYTES);
         }
         sums
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn block<P: Packed, const R: usize>(&self, headers: &[*const u8; N], block: usize, at: usize, sums: &mut Sums<N, R>) {
-        // SAFETY: the block lies inside each panel, and `at` is a block of each row of activations (caller).
+    unsafe fn block<P: Packed, const R: usize>(&self, header: *const u8, block: usize, at: usize, sums: &mut [__m512; R]) {
+        // SAFETY: the block lies inside the panel, and `at` is a block of each row of activations (caller).
         unsafe {
-            let codes = headers.map(|header| header.add(P::HEADER + block * P::BLOCK));
-            if R <= 2 {
-                for line in (0..P::BLOCK).step_by(64) {
-                    for codes in codes {
-                        _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + line).cast());
-                    }
-                }
-            }
+            let codes = header.add(P::HEADER + block * P::BLOCK);
             let facts: [*const ActivationBlock; R] = std::array::from_fn(|r| self.facts.add(r * self.blocks + at));
             let activations: [*const i8; R] = std::array::from_fn(|r| self.activations.add((r * self.blocks + at) * BLOCK));
             if P::SCALING == Scaling::SuperHalves {
-                for half in 0..2 {
-                    let mut dots = [[_mm512_setzero_si512(); R]; N];
-                    for r in 0..R {
-                        let first = (*facts[r]).first_half_sum;
-                        let start = offset::<P>(if half == 0 { first } else { (*facts[r]).sum - first });
-                        for dots in &mut dots {
-                            dots[r] = start;
-                        }
-                    }
-                    if half == 0 {
-                        multiply_quads!(P, 0, 1, 2, 3; codes, activations, dots);
-                    } else {
-                        multiply_quads!(P, 4, 5, 6, 7; codes, activations, dots);
-                    }
-                    scale_and_add(headers.map(|header| half_scale(header, block, half)), &facts, &dots, sums);
-                }
+                let mut dots = start::<P, R>(&facts, |facts| _mm512_set1_epi32(facts.first_half_sum));
+                multiply_quads!(P, 0, 1, 2, 3; codes, activations, dots);
+                scale_and_add(half_scale(header, block, 0), &facts, &dots, sums);
+                let mut dots =
+                    start::<P, R>(&facts, |facts| _mm512_sub_epi32(_mm512_set1_epi32(facts.sum), _mm512_set1_epi32(facts.first_half_sum)));
+                multiply_quads!(P, 4, 5, 6, 7; codes, activations, dots);
+                scale_and_add(half_scale(header, block, 1), &facts, &dots, sums);
                 return;
             }
-            let mut dots = [[_mm512_setzero_si512(); R]; N];
-            if P::OFFSET_SHIFT > 0 {
-                for r in 0..R {
-                    let start = offset::<P>((*facts[r]).sum);
-                    for dots in &mut dots {
-                        dots[r] = start;
-                    }
-                }
-            }
+            let mut dots = start::<P, R>(&facts, |facts| _mm512_set1_epi32(facts.sum));
             multiply_quads!(P, 0, 4, 1, 5, 2, 6, 3, 7; codes, activations, dots);
-            scale_and_add(headers.map(|header| scale::<P>(header, block)), &facts, &dots, sums);
+            scale_and_add(scale::<P>(header, block), &facts, &dots, sums);
             if matches!(P::SCALING, Scaling::Minimum | Scaling::SuperMinimum) {
-                let minima = headers.map(|header| minimum::<P>(header, block));
+                let minima = minimum::<P>(header, block);
                 for r in 0..R {
-                    let weighted = _mm512_set1_ps((*facts[r]).weighted_sum);
-                    for n in 0..N {
-                        sums[n][r] = _mm512_fmadd_ps(minima[n], weighted, sums[n][r]);
-                    }
+                    sums[r] = _mm512_fmadd_ps(minima, _mm512_set1_ps((*facts[r]).weighted_sum), sums[r]);
                 }
             }
         }
     }
 }
 
-/// −offset · Σ activations, in every lane.
+/// What the dots of each row start with: −offset · Σ activations, in every lane.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn offset<P: Packed>(sum: i32) -> __m512i {
-    _mm512_set1_epi32(sum.wrapping_neg() << P::OFFSET_SHIFT)
+unsafe fn start<P: Packed, const R: usize>(facts: &[*const ActivationBlock; R], sum: impl Fn(&ActivationBlock) -> __m512i) -> [__m512i; R] {
+    let mut dots = [_mm512_setzero_si512(); R];
+    if P::OFFSET_SHIFT == 0 {
+        return dots;
+    }
+    for r in 0..R {
+        // SAFETY: the caller's block exists in every row.
+        let negative = _mm512_sub_epi32(_mm512_setzero_si512(), sum(unsafe { &*facts[r] }));
+        dots[r] = match P::OFFSET_SHIFT {
+            3 => _mm512_slli_epi32::<3>(negative),
+            4 => _mm512_slli_epi32::<4>(negative),
+            5 => _mm512_slli_epi32::<5>(negative),
+            _ => _mm512_slli_epi32::<7>(negative),
+        };
+    }
+    dots
 }
 
-/// dots[panel][row] += codes[panel] · activations[row] of one quad, lane by lane.
+/// dots[row] += codes · activations[row] of one quad, lane by lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn multiply_quad<const N: usize, const R: usize>(
-    codes: [__m512i; N],
-    activations: &[*const i8; R],
-    quad: usize,
-    dots: &mut [[__m512i; R]; N],
-) {
+unsafe fn multiply_quad<const R: usize>(codes: __m512i, activations: &[*const i8; R], quad: usize, dots: &mut [__m512i; R]) {
     for r in 0..R {
         // SAFETY: a block of activations has 8 quads.
         let four = _mm512_set1_epi32(unsafe { activations[r].add(4 * quad).cast::<i32>().read_unaligned() });
-        for n in 0..N {
-            dots[n][r] = _mm512_dpbusd_epi32(dots[n][r], codes[n], four);
-        }
+        dots[r] = _mm512_dpbusd_epi32(dots[r], codes, four);
     }
 }
 
 /// sums += f32(dots) · (scale · activation scale)
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn scale_and_add<const N: usize, const R: usize>(
-    scales: [__m512; N],
-    facts: &[*const ActivationBlock; R],
-    dots: &[[__m512i; R]; N],
-    sums: &mut Sums<N, R>,
-) {
+unsafe fn scale_and_add<const R: usize>(scales: __m512, facts: &[*const ActivationBlock; R], dots: &[__m512i; R], sums: &mut [__m512; R]) {
     for r in 0..R {
         // SAFETY: the caller's block exists in every row.
         let scale = _mm512_set1_ps(unsafe { (*facts[r]).scale });
-        for n in 0..N {
-            sums[n][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[n][r]), _mm512_mul_ps(scales[n], scale), sums[n][r]);
-        }
+        sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(scales, scale), sums[r]);
     }
 }
 
@@ -308,34 +259,28 @@ unsafe fn half_scale(header: *const u8, block: usize, half: usize) -> __m512 {
     }
 }
 
-/// Writes a tile. Returns its rows.
+/// Writes a tile of one panel. Returns its rows.
+///
+/// # Safety
+/// The outputs of this panel in these rows are the caller's.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn finish<const N: usize, const R: usize>(
-    sums: Sums<N, R>,
-    matrix_rows: usize,
-    panel: usize,
-    row: usize,
-    out: &Output<'_>,
-) -> usize {
-    for (n, sums) in sums.iter().enumerate() {
-        let first = (panel + n) * PANEL_ROWS;
-        let count = PANEL_ROWS.min(matrix_rows - first);
-        let mask = ((1u32 << count) - 1) as u16;
-        // SAFETY: the mask ends at the bias's end, and the outputs of this panel in these rows are ours (caller).
-        unsafe {
-            let bias = out.bias.map(|bias| _mm512_maskz_loadu_ps(mask, bias[first..].as_ptr()));
-            for (r, sum) in sums.iter().enumerate() {
-                let target = out.start.add((row + r) * out.stride + first);
-                let mut sum = *sum;
-                if let Some(bias) = bias {
-                    sum = _mm512_add_ps(sum, bias);
-                }
-                if out.add {
-                    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, target));
-                }
-                _mm512_mask_storeu_ps(target, mask, sum);
+pub(super) unsafe fn finish<const R: usize>(sums: [__m512; R], matrix_rows: usize, panel: usize, row: usize, out: &Output<'_>) -> usize {
+    let first = panel * PANEL_ROWS;
+    let count = PANEL_ROWS.min(matrix_rows - first);
+    let mask = ((1u32 << count) - 1) as u16;
+    // SAFETY: the mask ends at the bias's end, and the outputs are ours (caller).
+    unsafe {
+        let bias = out.bias.map(|bias| _mm512_maskz_loadu_ps(mask, bias[first..].as_ptr()));
+        for (r, mut sum) in sums.into_iter().enumerate() {
+            let target = out.start.add((row + r) * out.stride + first);
+            if let Some(bias) = bias {
+                sum = _mm512_add_ps(sum, bias);
             }
+            if out.add {
+                sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, target));
+            }
+            _mm512_mask_storeu_ps(target, mask, sum);
         }
     }
     R

@@ -120,7 +120,7 @@ fn chunk<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
 
 /// Turns the first `limit` scores into exp(score − maximum), those up to the next multiple of 16 into 0. Returns maximum and sum.
 #[inline(always)]
-fn soften<const FUSED: bool>(scores: &mut [f32], limit: usize, soft_cap: f32) -> (f32, f32) {
+pub(crate) fn soften<const FUSED: bool>(scores: &mut [f32], limit: usize, soft_cap: f32) -> (f32, f32) {
     let (chunks, _) = scores.as_chunks_mut::<LANES>();
     let chunks = &mut chunks[..limit.div_ceil(LANES)];
     if soft_cap > 0.0 {

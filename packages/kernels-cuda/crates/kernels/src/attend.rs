@@ -1,0 +1,324 @@
+//! Attention of a tile of queries over one block of ranks, with vectors.
+//!
+//! The sums are those of `reference/attend.rs`, in the same order, so the bits are the same on every level that fuses multiply and add:
+//! a score over the dimensions in order; softmax weights in 16 lanes by rank; an output over the ranks in order. Where a cell lies, how
+//! the view is cut and which queries share a load changes none of them.
+//!
+//! * Scores: keys are dimension-major, so one load is one dimension of 16 cells. Queries times *chunks* (up to 16 neighbouring slots of a
+//!   page) are summed together in registers.
+//! * Outputs: values are slot-major, so one load is 16 dimensions of a cell. Queries times dimensions are summed together over all ranks.
+
+use std::ops::Range;
+
+use crate::level::{AttendBlock, Partial, Piece, RANK_BLOCK};
+use crate::reference::attend::soften;
+use crate::vector::{LANES, Loadable, Vector};
+
+/// Scores of one query; room for one vector past the block.
+const ROW: usize = RANK_BLOCK + LANES;
+
+/// Calls a function with a number as constant.
+macro_rules! with_constant {
+    ($value:expr, $name:ident in [$($constant:literal)*] => $body:expr) => {
+        match $value {
+            $($constant => { const $name: usize = $constant; $body })*
+            _ => unreachable!("no tile of that size"),
+        }
+    };
+}
+
+/// # Safety
+/// The processor has the instructions of `V`. `QUERIES`: what a tile takes at most, 1 … 6.
+#[inline(always)]
+pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+    let queries = block.limits.len();
+    check(block, out);
+    let groups = queries.div_ceil(QUERIES.min(6));
+    // Groups of nearly one size: 16 queries by at most 6 are 6, 5, 5.
+    let group = |number: usize| number * queries / groups..(number + 1) * queries / groups;
+    // SAFETY: shapes are checked, the instructions are the caller's promise.
+    unsafe { scores::<V, T>(block, out.scratch, groups, group) };
+    for query in 0..queries {
+        let scores = &mut out.scratch[query * ROW..][..ROW];
+        let (maximum, weight) = soften::<true>(scores, block.limits[query] as usize, block.soft_cap);
+        (out.maxima[query], out.weights[query]) = (maximum, weight);
+    }
+    for number in 0..groups {
+        let group = group(number);
+        let limits = &block.limits[group.clone()];
+        let shared = *limits.iter().min().expect("a query") as usize;
+        // SAFETY: as above.
+        unsafe {
+            with_constant!(group.len(), Q in [1 2 3 4 5 6] => outputs::<V, T, Q>(block, group.start, 0..shared, out));
+            for query in group {
+                outputs::<V, T, 1>(block, query, shared..block.limits[query] as usize, out);
+            }
+        }
+    }
+}
+
+/// Everything that addresses are made from.
+fn check(block: &AttendBlock<'_>, out: &Partial<'_>) {
+    let shape = block.cells.shape();
+    let queries = block.limits.len();
+    let ranks: usize = block.pieces.iter().map(|piece| piece.count as usize).sum();
+    assert!(block.limits.iter().all(|limit| *limit as usize <= ranks) && ranks <= RANK_BLOCK && block.kv_head < shape.kv_heads);
+    assert!(out.scratch.len() >= queries * ROW && out.sums.len() >= queries * shape.value_size);
+    for piece in block.pieces {
+        assert!((piece.page as usize) < shape.pages && (piece.first + piece.count) as usize <= shape.page_size);
+        assert!((piece.rotation as usize + 1) * queries * shape.key_size <= block.queries.len());
+    }
+}
+
+/// Up to 16 cells of a page, neighbours in slot and rank: lanes `lane … lane + count` of a load at `keys`.
+#[derive(Clone, Copy)]
+struct Chunk<T> {
+    keys: *const T,
+    lane: usize,
+    count: usize,
+    rank: usize,
+    rotation: u32,
+}
+
+/// Cuts pieces into chunks. Where a page is a whole number of vectors, a chunk's load is aligned to the vector that holds it, else it
+/// starts with its first cell.
+struct Chunks<'a, T> {
+    block: &'a AttendBlock<'a>,
+    pieces: std::slice::Iter<'a, Piece>,
+    piece: Option<Piece>,
+    rank: usize,
+    whole_vectors: bool,
+    numbers: std::marker::PhantomData<T>,
+}
+
+impl<'a, T: Loadable> Chunks<'a, T> {
+    fn new(block: &'a AttendBlock<'a>) -> Self {
+        let whole_vectors = block.cells.shape().page_size.is_multiple_of(LANES);
+        Self { block, pieces: block.pieces.iter(), piece: None, rank: 0, whole_vectors, numbers: std::marker::PhantomData }
+    }
+}
+
+impl<T: Loadable> Iterator for Chunks<'_, T> {
+    type Item = Chunk<T>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Chunk<T>> {
+        let piece = match self.piece.take() {
+            Some(piece) => piece,
+            None => *self.pieces.next()?,
+        };
+        let first = piece.first as usize;
+        let start = if self.whole_vectors { first / LANES * LANES } else { first };
+        let count = (piece.count as usize).min(start + LANES - first);
+        let keys = self.block.cells.keys::<T>(piece.page as usize, self.block.kv_head).wrapping_add(start);
+        let chunk = Chunk { keys: keys.cast_const(), lane: first - start, count, rank: self.rank, rotation: piece.rotation };
+        self.rank += count;
+        let left = piece.count - count as u16;
+        if left > 0 {
+            self.piece = Some(Piece { first: piece.first + count as u16, count: left, ..piece });
+        }
+        Some(chunk)
+    }
+}
+
+/// scratch[query][rank] = query · key, for every rank that some query reads.
+#[inline(always)]
+unsafe fn scores<V: Vector, T: Loadable>(
+    block: &AttendBlock<'_>,
+    scratch: &mut [f32],
+    groups: usize,
+    group: impl Fn(usize) -> Range<usize>,
+) {
+    let queries = block.limits.len();
+    let highest = *block.limits.iter().max().unwrap_or(&0) as usize;
+    let (size, page_size) = (block.cells.shape().key_size, block.cells.shape().page_size);
+    let whole = page_size.is_multiple_of(LANES);
+    let mut chunks = Chunks::<T>::new(block).take_while(|chunk| chunk.rank < highest).peekable();
+    while let Some(first) = chunks.next() {
+        let rotated = &block.queries[first.rotation as usize * queries * size..][..queries * size];
+        let second = if whole { chunks.next_if(|second| second.rotation == first.rotation) } else { None };
+        let next = chunks.peek().map_or(first.keys, |next| next.keys);
+        for number in 0..groups {
+            let group = group(number);
+            let rows = rotated[group.start * size..].as_ptr();
+            let to = scratch[group.start * ROW..].as_mut_ptr();
+            // SAFETY: `check` holds chunks inside pages, ranks inside rows, and queries inside both.
+            unsafe {
+                with_constant!(group.len(), Q in [1 2 3 4 5 6] => match second {
+                    Some(second) => dot::<V, T, Q, 2>([first, second], next, rows, size, page_size, to),
+                    None if whole => dot::<V, T, Q, 1>([first], next, rows, size, page_size, to),
+                    None => dot_part::<V, T, Q>(first, rows, size, page_size, to),
+                });
+            }
+        }
+    }
+}
+
+/// Scores of chunks against queries. `next`: keys to ask for meanwhile.
+#[inline(always)]
+unsafe fn dot<V: Vector, T: Loadable, const Q: usize, const C: usize>(
+    chunks: [Chunk<T>; C],
+    next: *const T,
+    queries: *const f32,
+    size: usize,
+    page_size: usize,
+    to: *mut f32,
+) {
+    // SAFETY: keys of a chunk are `size` vectors `page_size` apart, queries `size` numbers each, and scores go to rank … rank + count.
+    unsafe {
+        let mut sums = [[V::zero(); Q]; C];
+        for dimension in 0..size {
+            V::prefetch(next.wrapping_add(dimension * page_size));
+            let keys = chunks.map(|chunk| T::load::<V>(chunk.keys.add(dimension * page_size)));
+            for q in 0..Q {
+                let number = V::splat(*queries.add(q * size + dimension));
+                for c in 0..C {
+                    sums[c][q] = keys[c].multiply_add(number, sums[c][q]);
+                }
+            }
+        }
+        for (chunk, sums) in chunks.iter().zip(sums) {
+            for (q, sum) in sums.into_iter().enumerate() {
+                let to = to.add(q * ROW + chunk.rank);
+                if chunk.count == LANES { sum.store(to) } else { sum.store_lanes(chunk.lane, chunk.count, to) }
+            }
+        }
+    }
+}
+
+/// As `dot`, for pages that hold no whole vectors.
+#[inline(always)]
+unsafe fn dot_part<V: Vector, T: Loadable, const Q: usize>(
+    chunk: Chunk<T>,
+    queries: *const f32,
+    size: usize,
+    page_size: usize,
+    to: *mut f32,
+) {
+    // SAFETY: as in `dot`; only `count` numbers of a dimension are read.
+    unsafe {
+        let mut sums = [V::zero(); Q];
+        for dimension in 0..size {
+            let keys = T::load_lanes::<V>(chunk.keys.add(dimension * page_size), chunk.count);
+            for q in 0..Q {
+                sums[q] = keys.multiply_add(V::splat(*queries.add(q * size + dimension)), sums[q]);
+            }
+        }
+        for (q, sum) in sums.into_iter().enumerate() {
+            sum.store_lanes(0, chunk.count, to.add(q * ROW + chunk.rank));
+        }
+    }
+}
+
+/// sums[query] += Σ weight · value over `ranks`, in rank order, for `Q` queries from `query` on; from rank 0 on sums start with zero.
+#[inline(always)]
+unsafe fn outputs<V: Vector, T: Loadable, const Q: usize>(
+    block: &AttendBlock<'_>,
+    query: usize,
+    ranks: Range<usize>,
+    out: &mut Partial<'_>,
+) {
+    let size = block.cells.shape().value_size;
+    if ranks.start == 0 {
+        out.sums[query * size..(query + Q) * size].fill(0.0);
+    }
+    if ranks.is_empty() {
+        return;
+    }
+    // SAFETY: `check` holds everything inside its slice; dimensions end at `size`.
+    unsafe {
+        let (weights, sums) = (out.scratch[query * ROW..].as_ptr(), out.sums[query * size..].as_mut_ptr());
+        let mut dimension = 0;
+        while dimension + 4 * LANES <= size {
+            columns::<V, T, Q, 4>(block, weights, ranks.clone(), dimension, sums);
+            dimension += 4 * LANES;
+        }
+        while dimension + LANES <= size {
+            columns::<V, T, Q, 1>(block, weights, ranks.clone(), dimension, sums);
+            dimension += LANES;
+        }
+        if dimension < size {
+            last_columns::<V, T, Q>(block, weights, ranks, dimension, sums);
+        }
+    }
+}
+
+/// Calls `cell(rank, values)` for the cells of `ranks` in order.
+#[inline(always)]
+fn each_cell<V: Vector, T: Loadable>(block: &AttendBlock<'_>, ranks: Range<usize>, mut cell: impl FnMut(usize, *const T)) {
+    let size = block.cells.shape().value_size;
+    let values =
+        |piece: &Piece| block.cells.values::<T>(piece.page as usize, block.kv_head).cast_const().wrapping_add(piece.first as usize * size);
+    let mut rank = 0;
+    for (number, piece) in block.pieces.iter().enumerate() {
+        let end = rank + piece.count as usize;
+        if rank >= ranks.end {
+            break;
+        }
+        let own = values(piece);
+        let next = block.pieces.get(number + 1).map_or(own, values);
+        for at in ranks.start.max(rank)..ranks.end.min(end) {
+            V::prefetch(next.wrapping_add((at - rank) * size));
+            V::prefetch(next.wrapping_add((at - rank) * size + LANES * 2));
+            cell(at, own.wrapping_add((at - rank) * size));
+        }
+        rank = end;
+    }
+}
+
+/// `W` vectors of dimensions for `Q` queries.
+#[inline(always)]
+unsafe fn columns<V: Vector, T: Loadable, const Q: usize, const W: usize>(
+    block: &AttendBlock<'_>,
+    weights: *const f32,
+    ranks: Range<usize>,
+    dimension: usize,
+    sums: *mut f32,
+) {
+    let size = block.cells.shape().value_size;
+    // SAFETY: as in `outputs`.
+    unsafe {
+        let at = |q: usize, w: usize| sums.add(q * size + dimension + w * LANES);
+        let mut own: [[V; W]; Q] = std::array::from_fn(|q| std::array::from_fn(|w| V::load(at(q, w))));
+        each_cell::<V, T>(block, ranks, |rank, values| {
+            let values: [V; W] = std::array::from_fn(|w| T::load::<V>(values.add(dimension + w * LANES)));
+            for q in 0..Q {
+                let weight = V::splat(*weights.add(q * ROW + rank));
+                for w in 0..W {
+                    own[q][w] = values[w].multiply_add(weight, own[q][w]);
+                }
+            }
+        });
+        for q in 0..Q {
+            for w in 0..W {
+                own[q][w].store(at(q, w));
+            }
+        }
+    }
+}
+
+/// The dimensions after the last whole vector.
+#[inline(always)]
+unsafe fn last_columns<V: Vector, T: Loadable, const Q: usize>(
+    block: &AttendBlock<'_>,
+    weights: *const f32,
+    ranks: Range<usize>,
+    dimension: usize,
+    sums: *mut f32,
+) {
+    let size = block.cells.shape().value_size;
+    let count = size - dimension;
+    // SAFETY: as in `outputs`; only `count` numbers of a cell are read and written.
+    unsafe {
+        let mut own: [V; Q] = std::array::from_fn(|q| f32::load_lanes::<V>(sums.add(q * size + dimension), count));
+        each_cell::<V, T>(block, ranks, |rank, values| {
+            let values = T::load_lanes::<V>(values.add(dimension), count);
+            for q in 0..Q {
+                own[q] = values.multiply_add(V::splat(*weights.add(q * ROW + rank)), own[q]);
+            }
+        });
+        for (q, own) in own.into_iter().enumerate() {
+            own.store_lanes(0, count, sums.add(q * size + dimension));
+        }
+    }
+}
