@@ -106,6 +106,19 @@ export function visibleOf({ chunks }: Cells, from = 0): number {
   return visible;
 }
 
+/** Visible cells at or behind a place of the text. */
+export function visibleFrom(cells: Cells, place: number): number {
+  const first = findChunk(cells.chunks, place);
+  const chunk = cells.chunks[first];
+  if (!chunk) return 0;
+  let visible = visibleOf(cells, first + 1);
+  for (const segment of chunk.segments) {
+    if (segment.ghost || lastPlace(segment) < place) continue;
+    visible += segment.length - segment.step * Math.max(0, place - segment.place);
+  }
+  return visible;
+}
+
 /** The view of a row that is born behind the first `count` segments. */
 export function viewOf({ chunks }: Cells, count = Infinity): Span[] {
   const view: Span[] = [];

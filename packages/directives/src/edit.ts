@@ -23,7 +23,7 @@ export interface Edited {
   forgotten: number;
   tasks: Task[];
   /** What each forget did, in the order in which they went. */
-  edits: { index: number; removed: number; inserted: number }[];
+  edits: { index: number; removed: number; inserted: number; behind: number }[];
   /** Directives that lost every token that they named. */
   lost: Set<number>;
 }
@@ -82,7 +82,7 @@ export function editLog(log: Log, tasks: readonly Task[]): Edited {
     order.splice(i + 1, 0, ...others);
     works.push(...others);
     cutPieces(pieces, start, end, tokens!);
-    done.push({ index: edit.index, removed: end - start, inserted: tokens!.length });
+    done.push({ index: edit.index, removed: end - start, inserted: tokens!.length, behind: Math.max(0, edit.at - end) });
     if (carryAll(works, edit, start, end, tokens!.length, lost)) works = works.filter(({ gone }) => !gone);
   }
   return { ...join(pieces, log), tasks: works.flatMap(tasksOf), edits: done, lost };

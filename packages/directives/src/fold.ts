@@ -100,6 +100,7 @@ class TracedFold implements Fold {
   readonly origins: readonly Origin[] | null;
   readonly retention: readonly Retention[];
   readonly erase: readonly EraseSet[];
+  readonly behind: readonly number[];
   readonly #ground: Ground;
   readonly #checkpoints: readonly Checkpoint[];
 
@@ -117,6 +118,7 @@ class TracedFold implements Fold {
     this.origins = edited.origins;
     this.retention = trace.checkpoints.flatMap(retentionOf);
     this.erase = trace.erase;
+    this.behind = behindOf(trace, edited);
     this.#ground = { tokens: edited.tokens, contextLength: trace.log.contextLength, keepTailGap: trace.keepTailGap };
     this.#checkpoints = trace.checkpoints;
   }
@@ -140,9 +142,19 @@ function retentionOf({ group, counts }: Checkpoint): Retention[] {
 
 function outcomesOf({ directives, lowered, checkpoints }: Trace, { edits, lost }: Edited): Outcome[] {
   const outcomes = lowered.map((entry, index) => untouched(directives[index]!, index, entry, lost.has(index)));
-  for (const { index, removed, inserted } of edits) tell(outcomes[index]!, { hidden: removed, inserted, shifted: 0, delta: inserted - removed });
+  for (const { index, removed, inserted } of edits) {
+    tell(outcomes[index]!, { hidden: removed, inserted, shifted: 0, delta: inserted - removed });
+    outcomes[index]!.forgets = true;
+  }
   for (const { group, counts } of checkpoints) tasksOf(group).forEach((task, i) => tell(outcomes[task.index]!, counts[i]!));
   return outcomes;
+}
+
+function behindOf({ directives, checkpoints }: Trace, { edits }: Edited): number[] {
+  const behind = directives.map(() => 0);
+  for (const { index, behind: tokens } of edits) behind[index]! += tokens;
+  for (const { group, counts } of checkpoints) tasksOf(group).forEach(({ index }, i) => (behind[index]! += counts[i]!.behind ?? 0));
+  return behind;
 }
 
 /** The outcome before anything was applied: without effect, until a task of the directive has one. */

@@ -1,4 +1,4 @@
-import { append, type Cells, cellsIn, chunkOf, compact, counterOf, NO_CELLS, positionAfter, type Segment, viewOf, visibleOf } from "./cells.ts";
+import { append, type Cells, cellsIn, chunkOf, compact, counterOf, NO_CELLS, positionAfter, type Segment, viewOf, visibleFrom, visibleOf } from "./cells.ts";
 import type { Task } from "./edit.ts";
 import { DirectiveError } from "./errors.ts";
 import { type BornStretch, canonicalEvent } from "./event.ts";
@@ -17,6 +17,8 @@ export interface Counts {
   delta?: number;
   recomputed?: number;
   retained?: readonly Range[];
+  /** Visible cells behind the edit: what an edit of the text would prefill again. */
+  behind?: number;
 }
 
 /** The fold right behind an event, and what the tasks of its boundary did: a later fold may begin there. */
@@ -164,7 +166,7 @@ class BoundaryFolding {
   #hide(ranges: readonly Range[]): Counts {
     const { cells, hidden } = hide(this.cells, ranges);
     this.cells = cells;
-    return { hidden };
+    return { hidden, behind: hidden === 0 ? 0 : visibleFrom(cells, ranges[0]![0]) };
   }
 
   /** Puts all replacements in their places, takes out what the drops left, and then computes the replacements' cells. */
@@ -174,7 +176,7 @@ class BoundaryFolding {
     const counts = tasks.map(({ operation }, i): Counts => {
       const { cells, hidden, shifted, delta } = replace(this.cells, operation.target, cellOf[i]!, operation.tokens.length);
       this.cells = cells;
-      return { hidden, inserted: 0, shifted, delta };
+      return { hidden, inserted: 0, shifted, delta, behind: visibleFrom(cells, operation.target[1]) };
     });
     this.cells = settleGhosts(this.cells);
     if (tasks.length > 0) this.#checkReach(tasks);

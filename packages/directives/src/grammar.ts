@@ -3,6 +3,23 @@ import { LIMITS } from "./limits.ts";
 
 const count = () => z.int().min(0);
 
+/**
+ * A list of integers from 0, checked in one loop: a request may hold millions of them, and a schema for each number takes ten times as
+ * long. The metadata is what JSON Schema says of such a list.
+ */
+function counts(least: number, most: number): z.ZodType<number[]> {
+  return z
+    .custom<number[]>((value) => Array.isArray(value), { error: "Invalid input: expected array" })
+    .check(({ value, issues }) => {
+      const wrong = value.findIndex((item) => !Number.isSafeInteger(item) || item < 0);
+      const refuse = (message: string, path: number[]) => issues.push({ code: "custom", message, path, input: value });
+      if (wrong >= 0) refuse("Invalid input: expected an integer from 0", [wrong]);
+      else if (value.length < least) refuse(`Too small: expected at least ${least} entry`, []);
+      else if (value.length > most) refuse(`Too big: expected at most ${most} entries, got ${value.length}`, []);
+    })
+    .meta({ type: "array", items: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }, minItems: least, maxItems: most });
+}
+
 /** B of the grammar: after message i, or before token n. Absent in a directive: the end of the log. */
 export const boundarySchema = z
   .union([z.strictObject({ message: count() }), z.strictObject({ token: count() })])
@@ -14,7 +31,7 @@ export const partSchema = z.enum(["content", "thinking", "tool_calls", "tool_res
 export const targetSchema = z
   .union([
     z.strictObject({
-      messages: z.array(count()).min(1).max(LIMITS.messageIds),
+      messages: counts(1, LIMITS.messageIds),
       part: partSchema.optional(),
     }),
     z.strictObject({ tokens: z.tuple([count(), count()]) }),
@@ -30,5 +47,5 @@ export const targetSchema = z
 
 /** What a splice puts in the target's place. */
 export const replacementSchema = z
-  .union([z.string().max(LIMITS.textCharacters), z.array(count()).max(LIMITS.replacementTokens)])
+  .union([z.string().max(LIMITS.textCharacters), counts(0, LIMITS.replacementTokens)])
   .describe("Text (tokenised alone, without BOS, control tokens as text) or token ids.");

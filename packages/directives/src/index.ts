@@ -4,12 +4,15 @@ export { advanceErase, eraseTexts, startErase, type EraseWalk } from "./erase.ts
 export { bornCellsOf } from "./event.ts";
 export { fold, type FoldOptions } from "./fold.ts";
 export { boundarySchema, partSchema, replacementSchema, targetSchema } from "./grammar.ts";
+export { directivesJsonSchema, verbJsonSchema } from "./json-schema.ts";
 export { LIMITS } from "./limits.ts";
 export type { CompactOperation, EditOperation, HideOperation, Lowered, Operation, ReplaceOperation, RetainOperation } from "./operations.ts";
 export { ORDINARY_PRIORITY } from "./operations.ts";
 export { parseDirectives, type ParseOptions } from "./parse.ts";
+export { conformance, type ConformanceCheck, type ConformanceOptions } from "./conformance/conformance.ts";
+export { type Cost, type DirectivePlan, type Plan, planDirectives, type PlanInput, type Rates } from "./plan.ts";
 export { defineVerb, Registry, type Verb, verbsOf } from "./registry.ts";
-export type { LowerContext } from "./resolve.ts";
+export type { LowerContext, MessageSpan } from "./resolve.ts";
 export { Scanner } from "./scanner.ts";
 export { parseText, printText, type TextOptions } from "./text.ts";
 export type { TextForm } from "./text-form.ts";

@@ -1,7 +1,8 @@
 import type { Range } from "./types.ts";
 
 /** Ascending, without overlap, touching ranges joined, empty ones left out. */
-export function mergeRanges(ranges: readonly Range[]): Range[] {
+export function mergeRanges(ranges: readonly Range[]): readonly Range[] {
+  if (areMerged(ranges)) return ranges;
   const sorted = ranges.filter(([start, end]) => end > start).toSorted((a, b) => a[0] - b[0]);
   const merged: [number, number][] = [];
   for (const [start, end] of sorted) {
@@ -10,4 +11,13 @@ export function mergeRanges(ranges: readonly Range[]): Range[] {
     else merged.push([start, end]);
   }
   return merged;
+}
+
+function areMerged(ranges: readonly Range[]): boolean {
+  let reach = -1;
+  for (const [start, end] of ranges) {
+    if (start <= reach || end <= start) return false;
+    reach = end;
+  }
+  return true;
 }

@@ -18,8 +18,18 @@ export interface LowerContext {
   replacement(value: string | readonly number[], field: string): Int32Array;
   /** Ends of the assistant messages that follow the boundary, ascending. Refused (by `field`) where there are no messages. */
   turnsAfter(at: number, field: string): readonly number[];
+  /** Messages that lie wholly before the boundary. None in completions; roles are "" where the log does not know them. */
+  messagesBefore(at: number): readonly MessageSpan[];
   /** Refuses the directive and names one of its fields. */
   fail(code: DirectiveErrorCode, field: string, message: string): never;
+}
+
+/** A message as a verb sees it. */
+export interface MessageSpan {
+  message: number;
+  role: string;
+  /** Its tokens; empty where it rendered none. */
+  tokens: Range;
 }
 
 /** The name of a directive's field in errors: `directives[2].target`. */
@@ -54,6 +64,7 @@ export class Resolver {
       contiguous: (target, at) => this.#contiguous(target, at, fail),
       replacement: (value, field) => replacementTokens(this.#log, value, field, fail),
       turnsAfter: (at, field) => this.#turnsAfter(at, field, fail),
+      messagesBefore: (at) => this.#messagesBefore(at),
     };
   }
 
@@ -146,6 +157,16 @@ export class Resolver {
     });
     const first = this.#turns.findIndex(([start]) => start >= at);
     return first < 0 ? [] : this.#turns.slice(first).map(([, end]) => end);
+  }
+
+  #messagesBefore(at: number): readonly MessageSpan[] {
+    const { chat } = this.#log;
+    const spans: MessageSpan[] = [];
+    if (!chat) return spans;
+    for (let message = 0; message < chat.messages && this.#start(chat, message + 1) <= at; message++) {
+      spans.push({ message, role: chat.roles?.[message] ?? "", tokens: [this.#start(chat, message), this.#start(chat, message + 1)] });
+    }
+    return spans;
   }
 
   #checkMessage(chat: ChatLog, message: number, code: DirectiveErrorCode, field: string, fail: Fail): void {

@@ -122,6 +122,8 @@ export interface Fold {
   origins: readonly Origin[] | null;
   /** Order of eviction, by cells. Never a part of an event's key. */
   retention: readonly Retention[];
+  /** For each directive, the visible cells behind its edit at its boundary: what an edit of the text would prefill again. */
+  behind: readonly number[];
   /** What every tier must lose, one for each `forget` with a target. */
   erase: readonly EraseSet[];
 }
@@ -176,4 +178,6 @@ export interface Outcome {
   delta?: number | undefined;
   /** Cells that a refresh computed again. */
   recomputed?: number | undefined;
+  /** Set where the text itself was edited: nothing of the target is left. */
+  forgets?: true | undefined;
 }
