@@ -152,7 +152,7 @@ describe("palimpsest", () => {
 describe("palimpsest chat and plan", () => {
   test("act on the running conversation", async () => {
     const { address } = await serve();
-    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/drop three", '/splice text message 2 exact "second" with "2nd"', "/wrong", "/quit"];
+    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/drop three", '/splice text message 2 exact "second" with "very last"', "/wrong", "/quit"];
     const { code, output } = await run(["chat", "--url", address, "--temperature", "0", "--max-tokens", "4"], `${lines.join("\n")}\n`);
     expect(code).toBe(0);
     expect(output).toMatch(/\[read \d+, moved 0, computed \d+, skipped 0\]/);
