@@ -93,7 +93,7 @@ const tooMuch = (what: string, remedy: string) => new ServerError("body_invalid"
 function unknownField(name: string, fields: ReadonlySet<string>): string {
   const own = nearlyOwn(name);
   if (own !== null) {
-    throw new ServerError("field_misspelled", `there is no field ${show(name)}; ${own}. It was not ignored, because then nothing would have been edited`, {
+    throw new ServerError("field_misspelled", `there is no field ${show(name)}; ${own} It is not ignored, because then nothing would be edited`, {
       param: name,
     });
   }
@@ -111,10 +111,10 @@ function nearlyOwn(name: string): string | null {
   if (plain === "") return null;
   for (const field of OWN_FIELDS) {
     const own = field.replaceAll("_", "");
-    if (nearest(plain, [own], own.length > 5 ? 2 : 1) !== null) return `did you mean "${field}"`;
+    if (nearest(plain, [own], own.length > 5 ? 2 : 1) !== null) return `did you mean "${field}"?`;
   }
   const verb = nearest(plain, VERBS, 1);
-  return verb !== null && plain.length >= 4 ? `write it as a directive: "directives": [{"op": "${verb}", …}]` : null;
+  return verb !== null && plain.length >= 4 ? `write it as a directive: "directives": [{"op": "${verb}", …}].` : null;
 }
 
 interface Issue {
