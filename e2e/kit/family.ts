@@ -20,7 +20,7 @@ export interface FamilyOptions {
 
 /**
  * Two to four logs that begin alike, each with up to eight edits: drops and repositions, nested, repeated, of head and tail, at
- * boundaries in the middle; in part of the families splices, refreshes and scratches too.
+ * boundaries in the middle; in half of the families splices, refreshes, scratches and forgets too.
  */
 export function family(random: Random, options: FamilyOptions): Case[] {
   const { text } = options;
@@ -29,11 +29,16 @@ export function family(random: Random, options: FamilyOptions): Case[] {
     return Array.from({ length: count }, (_, i) => text[(start + i) % text.length]!);
   };
   const logOf = (list: readonly number[]): Log => ({ tokens: Int32Array.from(list), header: list.length, contextLength: options.contextLength });
-  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }]);
+  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }, { reposition: 0.2, splice: 0.1, forget: 0.3 }]);
   const directivesFor = (log: Log) => {
     const directives = randomDirectives(random, log, mix, 8);
     for (const directive of directives) if (Array.isArray(directive.with)) directive.with = tokens(directive.with.length);
-    return directives;
+    try {
+      fold(log, directives);
+      return directives;
+    } catch {
+      return []; // A forget that leaves no token.
+    }
   };
   const base = tokens(random.int(4, Math.ceil(options.tokensMax * 0.85)));
   const shared = directivesFor(logOf(base)).map((directive) => Object.assign({ at: { token: base.length } }, directive));

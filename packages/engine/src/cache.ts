@@ -1,8 +1,19 @@
+import { bornCellsOf, eraseTexts, type EraseSet } from "@palimpsest/directives";
 import type { ModelInfo } from "@palimpsest/kernels-cuda";
 import { cellOps, PagePool, type CellLease } from "@palimpsest/kvstore";
-import { namespaceKey, RadixTree, type MatchLease, type Path } from "@palimpsest/radix";
+import { namespaceKey, RadixTree, type Erasure, type MatchLease, type Path } from "@palimpsest/radix";
 import { EngineError } from "./errors.ts";
 import type { EngineLimits } from "./limits.ts";
+
+/** Throws where a log's forgets combine to more texts than can be searched for. */
+export function refuseErasures(sets: readonly EraseSet[]): void {
+  for (const { path, directive } of sets) {
+    const texts = path.reduce((product, choices) => product * choices.length, 1);
+    if (texts <= ERASE_TEXTS_MAX) continue;
+    const message = `directive ${directive}: with the forgets in front of it, its text may have stood in ${texts} forms; at most ${ERASE_TEXTS_MAX} can be erased`;
+    throw new EngineError("erasure_unsupported", message, `directives[${directive}]`);
+  }
+}
 
 export interface CacheOptions {
   pages: number;
@@ -10,7 +21,14 @@ export interface CacheOptions {
   info: ModelInfo;
   cacheDtype: string;
   limits: EngineLimits;
+  clock?: (() => number) | undefined;
 }
+
+/** Why the tree may not take cells, which is no fault of theirs. */
+const REFUSALS: ReadonlySet<unknown> = new Set(["nodes_exceeded", "namespaces_exceeded", "path_unknown", "path_erased"]);
+
+/** Forms that a text to erase may have, one for each choice of other forgets before it. */
+const ERASE_TEXTS_MAX = 1024;
 
 /**
  * The pages of the pool, the tree that says which cells they hold, and what is promised of them. Binds the tree's opaque values to the
@@ -26,7 +44,12 @@ export class Cache {
   constructor(options: CacheOptions) {
     this.#options = options;
     this.pool = new PagePool({ pages: options.pages, pageSize: options.pageSize });
-    this.tree = new RadixTree<CellLease>(cellOps, { limits: { nodesMax: options.limits.treeNodesMax } });
+    const pinnedCellsMax = Math.max(1, Math.floor((options.pages * options.pageSize) / 4));
+    this.tree = new RadixTree<CellLease>(cellOps, {
+      limits: { nodesMax: options.limits.treeNodesMax, pinnedCellsMax },
+      ownedCells: bornCellsOf,
+      ...(options.clock === undefined ? {} : { clock: options.clock }),
+    });
   }
 
   get promised(): number {
@@ -80,18 +103,32 @@ export class Cache {
   }
 
   /**
-   * Enters the cells [from, to) of a path; `value` is used up. Null where the tree cannot take them: full, or the path in front of them
-   * is gone. Cells that are not entered are still their owner's, only nobody else finds them.
+   * Enters the cells [from, to) of a path, whose computation began at `epoch`; `value` is used up. Null where the tree cannot take them:
+   * full, the path in front of them gone, or erased meanwhile. Cells that are not entered are still their owner's, only nobody else finds
+   * them.
    */
-  publish(namespace: string, path: Path, from: number, to: number, value: CellLease): MatchLease<CellLease> | null {
+  publish(namespace: string, path: Path, from: number, to: number, value: CellLease, epoch: number): MatchLease<CellLease> | null {
     try {
-      return this.tree.insert(namespace, path, from, to, value);
+      return this.tree.insert(namespace, path, from, to, value, epoch);
     } catch (error) {
       value.release();
       const code = (error as { code?: unknown }).code;
-      if (code === "nodes_exceeded" || code === "namespaces_exceeded" || code === "path_unknown") return null;
+      if (REFUSALS.has(code)) return null;
       throw error;
     }
+  }
+
+  /**
+   * Removes a text, and all that was computed after it, from every history of a namespace. What a running request reads stays with it
+   * until it leaves, and is matched no more.
+   */
+  erase(namespace: string, tokens: Int32Array, from: number, except?: Path): Erasure {
+    return this.tree.erase((name) => name === namespace, { tokens, from, ...(except === undefined ? {} : { except }) });
+  }
+
+  /** Carries out what the forgets of a log ask for. The path of the edited log itself stays. */
+  eraseSets(namespace: string, sets: readonly EraseSet[], except: Path): Erasure[] {
+    return sets.flatMap((set) => [...eraseTexts(set)].map(({ tokens, from }) => this.erase(namespace, tokens, from, except)));
   }
 
   /** Throws unless pool and tree are consistent in themselves. For tests: walks everything. */

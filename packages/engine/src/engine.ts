@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Outcome } from "@palimpsest/directives";
 import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
+import type { Erasure } from "@palimpsest/radix";
 import { Answer } from "./answer.ts";
-import { Cache } from "./cache.ts";
+import { Cache, refuseErasures } from "./cache.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { EngineError } from "./errors.ts";
 import { limitsOf, type EngineLimits } from "./limits.ts";
@@ -9,11 +11,12 @@ import { predict } from "./predict.ts";
 import { prepare, SAMPLED, type Prepared } from "./prepare.ts";
 import { missOf, reportOf } from "./report.ts";
 import { maxTokensOf, refuse } from "./request.ts";
+import { Retainer } from "./retention.ts";
 import { Scheduler, type Entry } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { enter, type Gain } from "./settle.ts";
 import { StepBuilder } from "./step-builder.ts";
-import type { EngineState, GenerateRequest, Generation, Report } from "./types.ts";
+import type { EngineState, Erased, GenerateRequest, Generation, Report } from "./types.ts";
 
 export interface EngineOptions {
   /** The model and its pages. The engine is the only one to run steps on it while it lives; it is not disposed with the engine. */
@@ -43,6 +46,7 @@ export class Engine {
   readonly #runtime: Runtime;
   readonly #cache: Cache;
   readonly #scheduler: Scheduler;
+  readonly #retainer: Retainer;
   readonly #builder: StepBuilder;
   readonly #clock: () => number;
   readonly #onStep: EngineOptions["onStep"];
@@ -60,10 +64,11 @@ export class Engine {
     if (runtime.info.groups !== 1) throw new EngineError("groups_unsupported", `models with ${runtime.info.groups} groups of cells cannot be run yet`);
     this.limits = limitsOf(limits);
     this.#runtime = runtime;
-    this.#cache = new Cache({ pages: runtime.pages, pageSize: runtime.pageSize, info: runtime.info, cacheDtype: runtime.cacheDtype, limits: this.limits });
+    this.#cache = new Cache({ pages: runtime.pages, pageSize: runtime.pageSize, info: runtime.info, cacheDtype: runtime.cacheDtype, limits: this.limits, clock: () => this.#clock() });
     this.#scheduler = new Scheduler(this.#cache, this.limits);
     this.#builder = new StepBuilder(runtime.pageSize);
     this.#clock = clock ?? (() => performance.now());
+    this.#retainer = new Retainer(this.#clock);
     this.#onStep = onStep;
     this.#onLogits = onLogits;
     this.#loop = this.#run();
@@ -72,7 +77,11 @@ export class Engine {
   /** Queues a request; what can never be computed throws here. Its cells are in the tree before its last event is delivered. */
   generate(request: GenerateRequest): Generation {
     const sequence = this.#sequence(request);
+    refuseErasures(request.fold.erase);
     this.#scheduler.enqueue(sequence, this.#clock());
+    if (request.fold.erase.length > 0) {
+      sequence.erased = this.#complete(this.#cache.eraseSets(sequence.namespace, request.fold.erase, sequence.path()));
+    }
     const { signal } = request;
     if (signal !== undefined) {
       const cancel = () => this.#leave(sequence, "cancelled", signal.reason);
@@ -105,6 +114,14 @@ export class Engine {
       promisedPages: this.#cache.promised,
       tree: this.#cache.tree.stats(),
     };
+  }
+
+  /**
+   * Erases a text: the tokens from `from` on, where they stand behind those in front of `from`, in every history of a namespace, and
+   * all that was computed after them.
+   */
+  erase({ namespace, tokens, from = 0 }: { namespace: string; tokens: Int32Array; from?: number }): Erased {
+    return this.#complete([this.#cache.erase(this.#cache.namespace(namespace), tokens, from)]);
   }
 
   /** Evicts cells that nobody holds until `pages` pages are free; answers whether so many are. */
@@ -242,9 +259,11 @@ export class Engine {
     this.#publishAnswer(sequence);
     const { fold, request, reads, promptSteps, admission } = sequence;
     const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
+    const refused = admission === null ? new Set<number>() : this.#retainer.apply(sequence);
     const report = reportOf(fold, request.promptTokens, reads, promptSteps, miss);
+    if (refused.size > 0) report.directives = report.directives.map((entry) => (refused.has(entry.index) ? overBudget(entry) : entry));
     this.#depart(sequence);
-    sequence.answer.push({ type: "end", ...outcome, report });
+    sequence.answer.push({ type: "end", ...outcome, report, ...(sequence.erased === null ? {} : { erased: sequence.erased }) });
   }
 
   /** Whoever wanted to leave leaves, with what was computed for it published. */
@@ -284,6 +303,20 @@ export class Engine {
     if (unwanted && this.#inFlight.length > 0) Atomics.store(this.#cancelFlag, 0, 1);
   }
 
+  /** Pages that an erasure has freed are zeroed now, those that are still read when their readers have left. */
+  #complete(erasures: readonly Erasure[]): Erased {
+    const zero = () => {
+      const pages = this.#cache.pool.takeDirty();
+      if (pages.length > 0 && !this.#disposed) this.#runtime.clearPages(pages);
+    };
+    zero();
+    return {
+      cells: erasures.reduce((sum, { cells }) => sum + cells, 0),
+      readers: erasures.reduce((sum, { readers }) => sum + readers, 0),
+      complete: Promise.all(erasures.map(({ complete }) => complete)).then(zero),
+    };
+  }
+
   #sequence(request: GenerateRequest): Sequence {
     if (this.#disposed) throw new EngineError("engine_disposed", "the engine was disposed");
     const { contextLength } = this.#runtime.info;
@@ -301,6 +334,11 @@ export class Engine {
     this.#wake?.();
     this.#wake = null;
   }
+}
+
+/** A pin for which the tenant's budget has no room. It is a hint: the answer is the same. */
+function overBudget(outcome: Outcome): Outcome {
+  return { ...outcome, status: "no_effect", reason: "over_budget" };
 }
 
 function cancelled({ cause }: Sequence): EngineError {

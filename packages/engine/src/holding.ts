@@ -1,5 +1,5 @@
 import type { CellLease } from "@palimpsest/kvstore";
-import type { MatchLease, Path } from "@palimpsest/radix";
+import type { MatchLease, Path, Pin, PinOptions } from "@palimpsest/radix";
 import type { Cache } from "./cache.ts";
 import { CellTable } from "./table.ts";
 
@@ -29,6 +29,8 @@ export class Holding {
   readonly #leases: MatchLease<CellLease>[];
   /** In the order in which they are filled; only the last one has room. */
   readonly #own: OwnPages[] = [];
+  /** Cells that are erased from here on must not come back with what we compute. */
+  readonly #epoch: number;
   #promised: number;
   /** Some of our cells are not in the tree: behind them none can be entered. */
   #private = false;
@@ -37,6 +39,7 @@ export class Holding {
   /** Takes over the match, and the pages that were promised for it. */
   constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number) {
     this.#cache = cache;
+    this.#epoch = cache.tree.epoch;
     this.#namespace = namespace;
     this.#leases = [match];
     this.#promised = promised;
@@ -71,7 +74,7 @@ export class Holding {
     for (let cell = from; cell < to; ) {
       const value = this.#gather(cell, to);
       const end = cell + value.length;
-      const lease = this.#cache.publish(this.#namespace, path, cell, end, value);
+      const lease = this.#cache.publish(this.#namespace, path, cell, end, value, this.#epoch);
       if (lease === null || !this.#adopt(lease)) {
         this.#private = true;
         return;
@@ -83,11 +86,27 @@ export class Holding {
 
   /** No row reads the cells [from, to) any more: what we hold of them in the tree is given back, in front of all others when pages are short. */
   skip(from: number, to: number): void {
-    for (const lease of this.#leases) {
-      const [start, end] = [Math.max(from, lease.start), Math.min(to, lease.length)];
-      if (start >= end) continue;
+    for (const [lease, start, end] of this.#overlapping(from, to)) {
       lease.skip(start, end);
       this.table.remove(start, end);
+    }
+  }
+
+  /** Says what the cells [from, to) are worth, of those that the tree has. */
+  rank(from: number, to: number, rank: number): void {
+    for (const [lease, start, end] of this.#overlapping(from, to)) lease.rank(start, end, rank);
+  }
+
+  /** Pins the cells [from, to), of those that the tree has; null, and none is pinned, where the budget has no room. */
+  pin(from: number, to: number, options: PinOptions): Pin[] | null {
+    const pins: Pin[] = [];
+    try {
+      for (const [lease, start, end] of this.#overlapping(from, to)) pins.push(lease.pin(start, end, options));
+      return pins;
+    } catch (error) {
+      for (const pin of pins) pin.release();
+      if ((error as { code?: unknown }).code !== "pins_exceeded") throw error;
+      return null;
     }
   }
 
@@ -106,6 +125,13 @@ export class Holding {
   /** Places that only this sequence may write. For the auditor: no slot is named by two sequences. */
   *writableSlots(): Generator<number> {
     for (const { lease } of this.#own) for (let i = 0; i < lease.length; i++) yield lease.slot(i);
+  }
+
+  *#overlapping(from: number, to: number): Generator<[lease: MatchLease<CellLease>, start: number, end: number]> {
+    for (const lease of this.#leases) {
+      const [start, end] = [Math.max(from, lease.start), Math.min(to, lease.length)];
+      if (start < end) yield [lease, start, end];
+    }
   }
 
   #more(count: number): OwnPages {

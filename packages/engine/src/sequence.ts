@@ -5,7 +5,7 @@ import type { Answer } from "./answer.ts";
 import type { Holding } from "./holding.ts";
 import { rowsOf, type Work } from "./planner.ts";
 import { Reads, type Found } from "./report.ts";
-import type { GenerateRequest, TokenLogprob } from "./types.ts";
+import type { Erased, GenerateRequest, TokenLogprob } from "./types.ts";
 
 /** What a running request has of the cache and what it still has to run for its prompt. */
 export interface Admission {
@@ -61,6 +61,7 @@ export class Sequence {
   leaving: "cancelled" | "stopped" | null = null;
   cause: unknown = undefined;
   ended = false;
+  erased: Erased | null = null;
   #eventsPassed = 0;
   onEnd: (() => void) | null = null;
 

@@ -39,6 +39,8 @@ export type GenerateEvent =
       /** The stop token that ended the answer; it is no `token` event. */
       stopToken?: number | undefined;
       report: Report;
+      /** What the log's forgets erased. */
+      erased?: Erased | undefined;
     };
 
 /** WIRE 4, without the directives' outcomes, which the fold has. */
@@ -72,6 +74,19 @@ export interface Miss {
 export interface Generation extends AsyncIterable<GenerateEvent> {
   /** Ends the answer as if by a stop token after what was delivered (a stop string was seen): the end event follows. */
   stop(): void;
+}
+
+/** What an erasure did in the pages of this engine. */
+export interface Erased {
+  /** Cells that no request will find any more. */
+  cells: number;
+  /** Stretches of cells that running requests still read, and give back when they leave. */
+  readers: number;
+  /**
+   * Resolves when the last reader has left and the pages that became free are zeroed. A page that also has cells that stay keeps its
+   * bytes, which nothing reads, until those go.
+   */
+  complete: Promise<void>;
 }
 
 /** What an engine is doing. */

@@ -28,10 +28,15 @@ function family(random: Random): Case[] {
 }
 
 function directivesFor(random: Random, log: Log): Directive[] {
-  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }]);
+  const mix = random.pick([{ reposition: 0.35 }, { reposition: 0.3, splice: 0.2, refresh: 0.1, scratch: 0.1 }, { reposition: 0.2, splice: 0.1, forget: 0.3 }]);
   const directives = randomDirectives(random, log, mix, 8);
   for (const directive of directives) if (Array.isArray(directive.with)) directive.with = directive.with.map((id: number) => id % VOCABULARY);
-  return directives;
+  try {
+    fold(log, directives);
+    return directives;
+  } catch {
+    return []; // A forget that leaves no token.
+  }
 }
 
 function logOf(tokens: readonly number[]): Log {

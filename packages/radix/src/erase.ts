@@ -80,7 +80,8 @@ export class EraseRun<V> implements Waiting {
    *                      ^ first  ^ broken
    */
   #remove(node: Node<V>, { first, broken, matched }: Progress, spared: Set<Node<V>>): void {
-    if (broken === node.start) return;
+    // A hole may have gone already, with the last of what was below it.
+    if (broken === node.start || node.parent === null) return;
     const text = broken >= 0 ? this.#store.split(node, broken - node.start) : node;
     if (broken >= 0 && spared.has(node)) spared.add(text);
     if (text.start < first) this.#store.split(text, first - text.start);

@@ -35,6 +35,20 @@ describe("erase", () => {
     expect([erasure.cells, erasure.readers, ops.erased]).toEqual([4 + 2 + 3, 0, 9]);
   });
 
+  it("goes past a hole that went with the last cells behind it", () => {
+    const { tree, put, resident, ops } = setup();
+    put("sys secret word").release();
+    const lease = tree.match("n", path("sys secret"));
+    lease.skip(0, 2);
+    lease.release();
+    // What nobody reads goes first: "sys secret" is a hole, "word" is there.
+    expect(tree.evict(2)).toBe(2);
+    expect(resident("sys secret word")).toBe(1);
+    tree.erase(everywhere, { tokens: tokens("sys secret word"), from: 1 });
+    tree.checkIntegrity();
+    expect([tree.stats().nodes, ops.open]).toEqual([0, 0]);
+  });
+
   it("looks through the cells that events own", () => {
     const { tree, put, resident } = setup();
     put("sys [insert/2] new new secret word after").release();

@@ -73,6 +73,11 @@ export class ScriptedRuntime implements Runtime {
     for (const page of pages) this.#prints.fill(0, page * this.pageSize, (page + 1) * this.pageSize);
   }
 
+  /** Slots that hold something. */
+  get written(): number {
+    return this.#prints.reduce((count, print) => count + (print === 0 ? 0 : 1), 0);
+  }
+
   async dispose(): Promise<void> {
     this.disposed = true;
     await this.#running;
