@@ -6,6 +6,7 @@ import { systemClock, within, type Clock } from "./clock.ts";
 import { Demotion, type Block } from "./demotion.ts";
 import { checkPattern, findErased, patternHash, type ErasePattern, type Receipt } from "./erase.ts";
 import { KvstoreError } from "./errors.ts";
+import type { CellLease } from "./lease.ts";
 import { Mover } from "./mover.ts";
 import { Promotion, type Promoted, type PromoteOptions } from "./promotion.ts";
 import type { CellPort, Tier } from "./tier.ts";
@@ -162,6 +163,22 @@ export class CellArchive {
     const busy = [...this.#promotion.writesOf(doomed), this.#demotion.running ?? Promise.resolve()];
     await within(clock, limits.deadlineMs, "waiting for transfers", Promise.allSettled(busy)).catch((error: unknown) => this.#state.failed(error));
     return { time: new Date(this.#wallClock()).toISOString(), path: patternHash(pattern), cells, unreachable: this.unreachable() };
+  }
+
+  /**
+   * Overwrites cells of the device that must not be found there, and gives their leases back: once no sequence reads them any more
+   * (`Erasure.complete` of @palimpsest/radix). The pages behind `PagePool.takeDirty` may hold older copies: `port.clear` them as well.
+   */
+  async wipe(leases: readonly CellLease[]): Promise<number> {
+    const slots = new Int32Array(leases.reduce((sum, lease) => sum + lease.length, 0));
+    let at = 0;
+    for (const lease of leases) {
+      lease.slots(slots, at);
+      at += lease.length;
+    }
+    await this.#state.port.clear(slots);
+    for (const lease of leases) lease.release();
+    return at;
   }
 
   /** What tiers have and should not, and could not be made to remove so far: see `Receipt.unreachable`. */

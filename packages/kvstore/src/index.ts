@@ -1,4 +1,5 @@
 export { ADDRESS_VERSION, PathAddresses, type BlockAddress, type LogPath } from "./address.ts";
+export { AddressedCells, addressedOps, blocksOf, type EvictedCells } from "./addressed.ts";
 export { ARCHIVE_LIMITS, type ArchiveCounters, type ArchiveLimits } from "./archive-state.ts";
 export { CellArchive, type ArchiveOptions, type ArchiveStats } from "./archive.ts";
 export type { Budgets } from "./budget.ts";
@@ -7,9 +8,12 @@ export type { Block } from "./demotion.ts";
 export type { ErasePattern, Receipt } from "./erase.ts";
 export { KVSTORE_ERROR_CODES, KvstoreError, type ErrorKind, type KvstoreErrorCode } from "./errors.ts";
 export { HostTier, type HostTierOptions } from "./host-tier.ts";
+export { KeyFile } from "./key-file.ts";
 export { cellOps, CellLease } from "./lease.ts";
+export { LmdbTier, type LmdbTierOptions } from "./lmdb-tier.ts";
 export { PagePool, type PagePoolOptions } from "./pool.ts";
 export type { Promoted, PromoteOptions } from "./promotion.ts";
 export { RateMeter } from "./rates.ts";
+export { SealedTier } from "./sealed-tier.ts";
 export type { CellPort, Tier, TierEntry, TierRecord } from "./tier.ts";
 export type * from "./types.ts";

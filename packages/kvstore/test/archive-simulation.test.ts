@@ -180,15 +180,15 @@ class Simulation {
     const to = 1 + this.#random.int(path.tokens.length);
     const from = this.#random.int(to);
     const tokens = path.tokens.slice(0, to);
-    const covered = NAMESPACES.filter(() => this.#random.int(3) > 0);
-    const doomed = new Set(this.#paths.filter(({ namespace }) => covered.includes(namespace)).flatMap((known) => textBlocks(known, tokens, from)));
+    const covered = new Set(NAMESPACES.filter(() => this.#random.int(3) > 0));
+    const doomed = new Set(this.#paths.filter(({ namespace }) => covered.has(namespace)).flatMap((known) => textBlocks(known, tokens, from)));
     this.#erasing.push(doomed);
     // From now on only what is offered again may be found.
     const earlier = this.#offered;
     const offered = new Set([...earlier].filter((key) => !doomed.has(key)));
     this.#offered = offered;
     const work = async () => {
-      const receipt = await this.#archive.erase((namespace) => covered.includes(namespace), { tokens, from });
+      const receipt = await this.#archive.erase((namespace) => covered.has(namespace), { tokens, from });
       this.#erasing.splice(this.#erasing.indexOf(doomed), 1);
       this.erased += Object.values(receipt.cells).reduce((sum, cells) => sum + cells, 0);
       this.#receipts.push(receipt);
