@@ -120,10 +120,6 @@ fn open(path: &std::path::Path, options: &OpenOptions, progress: &mut dyn FnMut(
     let threads = if options.threads == 0 { cores } else { options.threads as usize };
     let file = GgufFile::open(path)?;
     let config = Config::from_gguf(&file)?;
-    if config.layers.iter().any(|layer| layer.window.is_some()) {
-        let message = format!("{} attends in sliding windows, which is not built yet", config.name);
-        return Err(Error::at(Code::ArchitectureUnsupported, "window", message));
-    }
     let sampled = TokenizerData::from_gguf(&file)?.tokens.len();
     let pool = Pool::new(threads);
     let weights = weights::load(&file, &config, sampled, &*kernels, &pool, progress)?;

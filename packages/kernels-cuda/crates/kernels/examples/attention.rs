@@ -78,6 +78,7 @@ impl Work<'_> {
                     kv_head: task / self.blocks.len() % KV_HEADS,
                     pieces,
                     limits: &vec![ranks; count],
+                    starts: &[],
                     queries: &queries,
                     soft_cap: 0.0,
                 };

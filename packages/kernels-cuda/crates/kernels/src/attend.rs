@@ -40,19 +40,24 @@ pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize>(block: &Atten
     unsafe { scores::<V, T>(block, out.scratch, groups, group) };
     for query in 0..queries {
         let scores = &mut out.scratch[query * ROW..][..ROW];
-        let (maximum, weight) = soften::<true>(scores, block.limits[query] as usize, block.soft_cap);
+        let (maximum, weight) = soften::<true>(scores, block.ranks(query), block.soft_cap);
         (out.maxima[query], out.weights[query]) = (maximum, weight);
     }
+    out.sums[..queries * block.cells.shape().value_size].fill(0.0);
     for number in 0..groups {
         let group = group(number);
-        let limits = &block.limits[group.clone()];
-        let shared = *limits.iter().min().expect("a query") as usize;
+        let start = group.clone().map(|query| block.ranks(query).start).max().expect("a query");
+        let end = group.clone().map(|query| block.ranks(query).end).min().expect("a query");
         // SAFETY: as above.
         unsafe {
-            with_constant!(group.len(), Q in [1 2 3 4 5 6] => outputs::<V, T, Q>(block, group.start, 0..shared, out));
-            for query in group {
-                outputs::<V, T, 1>(block, query, shared..block.limits[query] as usize, out);
+            if start >= end {
+                group.for_each(|query| outputs::<V, T, 1>(block, query, block.ranks(query), out));
+                continue;
             }
+            // Each query in rank order: what it reads alone before the others do, what all read, what it reads alone after.
+            group.clone().for_each(|query| outputs::<V, T, 1>(block, query, block.ranks(query).start..start, out));
+            with_constant!(group.len(), Q in [1 2 3 4 5 6] => outputs::<V, T, Q>(block, group.start, start..end, out));
+            group.for_each(|query| outputs::<V, T, 1>(block, query, end..block.ranks(query).end, out));
         }
     }
 }
@@ -210,7 +215,7 @@ unsafe fn dot_part<V: Vector, T: Loadable, const Q: usize>(
     }
 }
 
-/// sums[query] += Σ weight · value over `ranks`, in rank order, for `Q` queries from `query` on; from rank 0 on sums start with zero.
+/// sums[query] += Σ weight · value over `ranks`, in rank order, for `Q` queries from `query` on.
 #[inline(always)]
 unsafe fn outputs<V: Vector, T: Loadable, const Q: usize>(
     block: &AttendBlock<'_>,
@@ -219,9 +224,6 @@ unsafe fn outputs<V: Vector, T: Loadable, const Q: usize>(
     out: &mut Partial<'_>,
 ) {
     let size = block.cells.shape().value_size;
-    if ranks.start == 0 {
-        out.sums[query * size..(query + Q) * size].fill(0.0);
-    }
     if ranks.is_empty() {
         return;
     }

@@ -173,10 +173,22 @@ pub struct AttendBlock<'a> {
     pub pieces: &'a [Piece],
     /// For each query how many of the block's ranks it reads (from the first): 0 … sum of counts. At most [`QUERY_TILE`] queries.
     pub limits: &'a [u32],
+    /// For each query the first rank of the block that it reads: ranks below have left its window. `start ≥ limit`: it reads none.
+    /// Empty: 0 for all.
+    pub starts: &'a [u32],
     /// `[rotation][query][key size]`, rotated by p − Δ and scaled by magnitude / √size.
     pub queries: &'a [f32],
     /// score = cap · tanh(score / cap); 0 = none.
     pub soft_cap: f32,
+}
+
+impl AttendBlock<'_> {
+    /// The ranks of the block that a query reads.
+    #[inline(always)]
+    pub fn ranks(&self, query: usize) -> Range<usize> {
+        let limit = self.limits[query] as usize;
+        self.starts.get(query).map_or(0, |start| (*start as usize).min(limit))..limit
+    }
 }
 
 /// What one block comes to, for each query: softmax numerators relative to the block's own maximum.

@@ -20,11 +20,23 @@ impl Outcome {
 }
 
 fn run(kernels: &dyn Kernels, layout: &Layout, head: usize, limits: &[u32], queries: &[f32], soft_cap: f32) -> Outcome {
+    run_from(kernels, layout, head, &[], limits, queries, soft_cap)
+}
+
+fn run_from(
+    kernels: &dyn Kernels,
+    layout: &Layout,
+    head: usize,
+    starts: &[u32],
+    limits: &[u32],
+    queries: &[f32],
+    soft_cap: f32,
+) -> Outcome {
     let size = layout.cells.shape().value_size;
     let mut outcome =
         Outcome { sums: vec![f32::NAN; limits.len() * size], maxima: vec![f32::NAN; limits.len()], weights: vec![f32::NAN; limits.len()] };
     let mut scratch = vec![f32::NAN; QUERY_TILE * (RANK_BLOCK + 16)];
-    let block = AttendBlock { cells: layout.cells.layer(0), kv_head: head, pieces: &layout.pieces, limits, queries, soft_cap };
+    let block = AttendBlock { cells: layout.cells.layer(0), kv_head: head, pieces: &layout.pieces, starts, limits, queries, soft_cap };
     let mut partial =
         Partial { sums: &mut outcome.sums, maxima: &mut outcome.maxima, weights: &mut outcome.weights, scratch: &mut scratch };
     kernels.attend(&block, &mut partial);
@@ -130,6 +142,42 @@ fn bits_do_not_depend_on_pages_cuts_or_the_other_queries() {
                         .collect();
                     let alone = run(&*kernels, &layout, 0, &limits[some.clone()], &own, 0.0);
                     assert_eq!(first.bits(some.clone(), size), alone.bits(0..some.len(), size), "{} {some:?}", kernels.level().name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_s_start_hides_cells_as_if_they_had_no_weight() {
+    let mut random = Random(14);
+    for kernels in levels() {
+        for (size, ranks) in [(64, 77), (80, 512), (24, 33)] {
+            let mut data = sequence(&mut random, ranks, 1, size, CellDtype::F32);
+            let rotations = vec![0; ranks];
+            let limits: Vec<u32> = (0..11).map(|_| random.below(ranks + 1) as u32).collect();
+            let starts: Vec<u32> = (0..11).map(|_| random.below(ranks + 1) as u32).collect();
+            let queries = random.numbers(11 * size);
+            let layout = lay(&mut Random(6), &data, 1, size, 16, CellDtype::F32, &rotations);
+            let outcome = run_from(&*kernels, &layout, 0, &starts, &limits, &queries, 0.0);
+            let lowest = *starts.iter().min().unwrap() as usize;
+            data.keys[..lowest * size].fill(f32::NAN);
+            data.values[..lowest * size].fill(f32::NAN);
+            let poisoned = lay(&mut Random(6), &data, 1, size, 16, CellDtype::F32, &rotations);
+            let again = run_from(&*kernels, &poisoned, 0, &starts, &limits, &queries, 0.0);
+            assert_eq!(outcome.bits(0..11, size), again.bits(0..11, size), "{}", kernels.level().name());
+            for query in 0..11 {
+                let (start, limit) = (starts[query] as usize, limits[query] as usize);
+                if start >= limit {
+                    assert_eq!((outcome.maxima[query], outcome.weights[query]), (f32::NEG_INFINITY, 0.0));
+                    continue;
+                }
+                let cut = Sequence { keys: data.keys[start * size..].to_vec(), values: data.values[start * size..].to_vec() };
+                let query_numbers = |_| queries[query * size..][..size].to_vec();
+                let exact = naive(&cut, 1, 0, size, &rotations, limit - start, &query_numbers, 0.0);
+                for d in 0..size {
+                    let ours = f64::from(outcome.sums[query * size + d]) / f64::from(outcome.weights[query]);
+                    assert!((ours - exact[d]).abs() < 2e-5, "{}: {ours} for {}", kernels.level().name(), exact[d]);
                 }
             }
         }

@@ -8,6 +8,7 @@ mod head;
 mod plan;
 mod rows;
 mod scratch;
+mod tiles;
 
 use palimpsest_kernels::{CellDtype, CellShape, Cells, Code, Error, Kernels, Pool, Result};
 
@@ -117,6 +118,7 @@ impl Engine {
             vocabulary: shape.vocabulary,
             sampled: shape.sampled,
             groups: 1,
+            windows: self.machine.weights.windows.iter().any(Option::is_some),
             pages: cells.pages,
             page_size: cells.page_size,
             previous_outputs: self.previous.len(),

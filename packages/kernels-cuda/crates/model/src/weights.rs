@@ -40,6 +40,8 @@ pub struct Layer {
     pub feed_post_norm: Option<Vec<f32>>,
     /// In `Weights::rotaries`.
     pub rotary: usize,
+    /// In `Weights::windows`.
+    pub window: usize,
 }
 
 /// Sizes and constants of the forward pass.
@@ -95,6 +97,8 @@ pub struct Weights {
     /// `None`: the embedding is the head as well.
     pub head: Option<Linear>,
     pub rotaries: Vec<Rotary>,
+    /// The windows that layers have: a query at position p reads cells at current positions above p − window; `None` = all.
+    pub windows: Vec<Option<usize>>,
 }
 
 impl Weights {

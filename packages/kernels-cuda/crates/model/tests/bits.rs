@@ -5,6 +5,7 @@ mod support;
 use palimpsest_kernels::{CellDtype, Level};
 use palimpsest_model::config::Architecture;
 use palimpsest_model::gguf::GgufFile;
+use palimpsest_model::tiny::TinyModel;
 use support::{Habits, Log, Random, bits, execute, open, tiny};
 
 const PLAIN: Habits = Habits { chunk_max: usize::MAX, cut: 0, again: 0, together: 0, gaps: 0 };
@@ -18,8 +19,9 @@ fn rows_are_the_same_bits_whole_in_chunks_alone_together_on_any_pages_and_thread
     for seed in 0..cases(2) {
         println!("seed {seed}");
         let mut random = Random::new(seed);
-        let architecture = if seed % 2 == 0 { Architecture::Llama } else { Architecture::Qwen2 };
-        let file = GgufFile::from_bytes(tiny(architecture, seed).bytes().unwrap()).unwrap();
+        let architecture = [Architecture::Llama, Architecture::Gemma3, Architecture::Qwen2, Architecture::Qwen3][seed as usize % 4];
+        let model = TinyModel { layers: 3, window: 23, ..tiny(architecture, seed) };
+        let file = GgufFile::from_bytes(model.bytes().unwrap()).unwrap();
         let logs: Vec<Log> = (0..3).map(|_| Log::random(&mut random, 512, 512, 5, 60)).collect();
         for level in levels() {
             for dtype in [CellDtype::F32, CellDtype::F16] {
@@ -51,10 +53,7 @@ fn rows_are_the_same_bits_whole_in_chunks_alone_together_on_any_pages_and_thread
 fn long_views_are_joined_from_blocks_in_one_order() {
     let seed = 77;
     let mut random = Random::new(seed);
-    let file = GgufFile::from_bytes(
-        palimpsest_model::tiny::TinyModel { context_length: 4096, ..tiny(Architecture::Llama, seed) }.bytes().unwrap(),
-    )
-    .unwrap();
+    let file = GgufFile::from_bytes(TinyModel { context_length: 4096, ..tiny(Architecture::Llama, seed) }.bytes().unwrap()).unwrap();
     let log = Log::random(&mut random, 512, 4096, 5, 700);
     for level in levels() {
         let whole = execute(&mut open(&file, level, CellDtype::F16, 300, 16, 1), std::slice::from_ref(&log), PLAIN, &mut random);

@@ -52,6 +52,7 @@ fn models() -> Vec<(&'static str, TinyModel)> {
         ("llama", llama(1)),
         ("qwen2", tiny(Architecture::Qwen2, 2)),
         ("qwen3", tiny(Architecture::Qwen3, 3)),
+        ("gemma3", TinyModel { layers: 4, window: 17, window_period: 2, ..tiny(Architecture::Gemma3, 12) }),
         ("partial rotary", TinyModel { rotary_dimensions: Some(8), ..llama(4) }),
         ("llama3 factors", TinyModel { frequency_factors: true, rotary_base: 500_000.0, ..llama(5) }),
         ("linear scaling", TinyModel { rotary_scaling: Scaling::Linear { factor: 4.0 }, ..llama(10) }),
@@ -134,6 +135,11 @@ fn smollm2_gives_the_replay_s_logits() {
 #[test]
 fn qwen_gives_the_replay_s_logits() {
     real("Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf", if long() { 3 } else { 1 }, 12);
+}
+
+#[test]
+fn gemma3_gives_the_replay_s_logits() {
+    real("gemma-3-270m-q4_k_m.gguf", if long() { 3 } else { 1 }, 12);
 }
 
 fn long() -> bool {

@@ -195,6 +195,22 @@ fn the_previous_step_s_outputs_are_tokens_until_the_next() {
     assert_eq!(param_of(&mut engine, &next(-2)), "token[0]", "only one output came since");
 }
 
+#[test]
+fn a_model_with_windows_wants_positions_that_rise() {
+    let file = GgufFile::from_bytes(tiny(Architecture::Gemma3, 3).bytes().unwrap()).unwrap();
+    let mut engine = open(&file, Level::Reference, CellDtype::F32, PAGES as usize, PAGE_SIZE as usize, 1).engine;
+    let mut step = valid();
+    assert_eq!(param_of(&mut engine, &step), "accepted");
+    step.run_shift[1] = -16;
+    assert_eq!(param_of(&mut engine, &step), "runShift[1]");
+    step = valid();
+    step.position[1] = 10;
+    assert_eq!(param_of(&mut engine, &step), "position[1]");
+    step = valid();
+    step.position[3] = 2;
+    assert_eq!(param_of(&mut engine, &step), "position[3]");
+}
+
 /// Everything that a step could have written.
 fn cells_of(engine: &Engine) -> Vec<u32> {
     let cells = &engine.machine().cells;

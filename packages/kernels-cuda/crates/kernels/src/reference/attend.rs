@@ -27,25 +27,23 @@ pub fn attend_wide<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<
     assert!(queries * ROW <= out.scratch.len() && queries * size <= out.sums.len());
     scores::<FUSED, W, T>(block, out.scratch);
     for query in 0..queries {
-        let limit = block.limits[query] as usize;
-        let (maximum, weight) = soften::<FUSED>(&mut out.scratch[query * ROW..][..ROW], limit, block.soft_cap);
+        let (maximum, weight) = soften::<FUSED>(&mut out.scratch[query * ROW..][..ROW], block.ranks(query), block.soft_cap);
         out.maxima[query] = maximum;
         out.weights[query] = weight;
     }
     out.sums[..queries * size].fill(0.0);
-    let mut query = 0;
-    while query < queries {
-        let together = TOGETHER.min(queries - query);
-        let limits = &block.limits[query..query + together];
-        let shared = *limits.iter().min().expect("a query") as usize;
-        if together == TOGETHER {
-            values::<FUSED, W, T, TOGETHER>(block, query, 0..shared, out);
+    for first in (0..queries).step_by(TOGETHER) {
+        let group = first..queries.min(first + TOGETHER);
+        let start = group.clone().map(|query| block.ranks(query).start).max().expect("a query");
+        let end = group.clone().map(|query| block.ranks(query).end).min().expect("a query");
+        if group.len() < TOGETHER || start >= end {
+            group.for_each(|query| values::<FUSED, W, T, 1>(block, query, block.ranks(query), out));
+            continue;
         }
-        for (i, limit) in limits.iter().enumerate() {
-            let first = if together == TOGETHER { shared } else { 0 };
-            values::<FUSED, W, T, 1>(block, query + i, first..*limit as usize, out);
-        }
-        query += together;
+        // Each query in rank order: what it reads alone before the others do, what all read, what it reads alone after.
+        group.clone().for_each(|query| values::<FUSED, W, T, 1>(block, query, block.ranks(query).start..start, out));
+        values::<FUSED, W, T, TOGETHER>(block, first, start..end, out);
+        group.for_each(|query| values::<FUSED, W, T, 1>(block, query, end..block.ranks(query).end, out));
     }
 }
 
@@ -118,20 +116,20 @@ fn chunk<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
     }
 }
 
-/// Turns the first `limit` scores into exp(score − maximum), those up to the next multiple of 16 into 0. Returns maximum and sum.
+/// Turns the scores of `ranks` into exp(score − maximum), others in the vectors up to its end into 0. Returns maximum and sum.
 #[inline(always)]
-pub(crate) fn soften<const FUSED: bool>(scores: &mut [f32], limit: usize, soft_cap: f32) -> (f32, f32) {
-    let (chunks, _) = scores.as_chunks_mut::<LANES>();
-    let chunks = &mut chunks[..limit.div_ceil(LANES)];
+pub(crate) fn soften<const FUSED: bool>(scores: &mut [f32], ranks: std::ops::Range<usize>, soft_cap: f32) -> (f32, f32) {
+    if ranks.is_empty() {
+        return (f32::NEG_INFINITY, 0.0);
+    }
     if soft_cap > 0.0 {
-        for score in chunks.iter_mut().flatten() {
+        for score in &mut scores[ranks.clone()] {
             *score = soft_cap * tanh::<FUSED>(*score / soft_cap);
         }
     }
-    if let Some(last) = chunks.last_mut() {
-        let valid = limit - (limit - 1) / LANES * LANES;
-        last[valid..].fill(f32::NEG_INFINITY);
-    }
+    scores[..ranks.start].fill(f32::NEG_INFINITY);
+    scores[ranks.end..ranks.end.next_multiple_of(LANES)].fill(f32::NEG_INFINITY);
+    let (chunks, _) = scores[..ranks.end.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
     let mut highest: Lanes = [f32::NEG_INFINITY; LANES];
     for chunk in chunks.iter() {
         for lane in 0..LANES {

@@ -1,116 +1,27 @@
-//! Attention of a layer: tiles of queries against blocks of ranks, split so that long and short rows use every thread.
+//! Attention of a layer: tiles of queries against blocks of ranks.
 
 use std::slice::from_ref;
 
 use palimpsest_kernels::lanes::exp;
 use palimpsest_kernels::level::{QUERY_TILE, RANK_BLOCK};
-use palimpsest_kernels::{AttendBlock, Partial, Pool};
+use palimpsest_kernels::{AttendBlock, Partial};
 
 use super::Machine;
 use super::plan::Plan;
 use super::rows::{ROW_CHUNK, grain};
 use super::scratch::{Numbers, Scratch, ThreadScratch, exclusive, grow};
-use crate::weights::Shape;
-
-/// Rows of one segment and heads of one group that attend together.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tile {
-    pub segment: usize,
-    /// In the list of rows that are left.
-    pub first: usize,
-    pub rows: usize,
-    /// Heads inside the group of a key head.
-    pub head_first: usize,
-    pub heads: usize,
-    /// Blocks that at least one row of the tile reads.
-    pub blocks: usize,
-}
-
-impl Tile {
-    fn queries(&self) -> usize {
-        self.rows * self.heads
-    }
-}
-
-/// A share of a tile: some of its blocks, in order.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unit {
-    pub tile: usize,
-    pub block_first: usize,
-    pub block_end: usize,
-    /// Where the partial results of its blocks go; `None`: the unit has all blocks of the tile and joins them itself.
-    pub partial: Option<usize>,
-}
-
-/// The tiles of a step and how they are shared out. Rebuilt for the last layer, which computes only rows that are asked for.
-#[derive(Default)]
-pub struct Tiles {
-    /// Rows of the step that are left, and their positions.
-    pub rows: Vec<usize>,
-    pub positions: Vec<i32>,
-    pub tiles: Vec<Tile>,
-    pub units: Vec<Unit>,
-    /// First unit of each tile.
-    pub unit_of: Vec<usize>,
-    /// Partial results of one key head, in queries.
-    pub partials: usize,
-    work: usize,
-}
-
-impl Tiles {
-    /// Tiles over `self.rows` (rising), which were set before.
-    pub fn build(&mut self, plan: &Plan, shape: &Shape, pool: &Pool) {
-        self.tiles.clear();
-        let heads = shape.heads_of_kv();
-        let heads_together = heads.min(QUERY_TILE);
-        let rows_together = (QUERY_TILE / heads_together).max(1);
-        let mut at = 0;
-        for (segment, planned) in plan.segments.iter().enumerate() {
-            let next = plan.segments.get(segment + 1).map_or(usize::MAX, |next| next.row_first);
-            let end = at + self.rows[at..].iter().take_while(|row| **row < next).count();
-            for first in (at..end).step_by(rows_together) {
-                let rows = rows_together.min(end - first);
-                let ranks = planned.view_cells + self.rows[first + rows - 1] - planned.row_first + 1;
-                let blocks = ranks.div_ceil(RANK_BLOCK);
-                for head_first in (0..heads).step_by(heads_together) {
-                    let heads = heads_together.min(heads - head_first);
-                    self.tiles.push(Tile { segment, first, rows, head_first, heads, blocks });
-                }
-            }
-            at = end;
-        }
-        self.share(pool, shape.kv_heads);
-    }
-
-    /// Cuts tiles that are long against the whole, so that each thread has about eight shares.
-    fn share(&mut self, pool: &Pool, kv_heads: usize) {
-        let total: usize = self.tiles.iter().map(|tile| tile.queries() * tile.blocks).sum::<usize>() * kv_heads;
-        self.work = total * RANK_BLOCK;
-        let fair = total / (pool.threads() * 8);
-        (self.units, self.partials) = (std::mem::take(&mut self.units), 0);
-        self.units.clear();
-        self.unit_of.clear();
-        for (number, tile) in self.tiles.iter().enumerate() {
-            self.unit_of.push(self.units.len());
-            let together = if pool.threads() == 1 { tile.blocks } else { (fair / tile.queries()).clamp(1, tile.blocks) };
-            if together == tile.blocks {
-                self.units.push(Unit { tile: number, block_first: 0, block_end: tile.blocks, partial: None });
-                continue;
-            }
-            for block_first in (0..tile.blocks).step_by(together) {
-                let block_end = (block_first + together).min(tile.blocks);
-                self.units.push(Unit { tile: number, block_first, block_end, partial: Some(self.partials) });
-                self.partials += (block_end - block_first) * tile.queries();
-            }
-        }
-    }
-}
+use super::tiles::{Tile, Tiles};
 
 /// Where the results of one layer go.
 struct Targets<'a> {
     layer: usize,
     plan: &'a Plan,
     tiles: &'a Tiles,
+    /// Rows of the step that are left, and their positions.
+    rows: &'a [usize],
+    positions: &'a [i32],
+    /// For each row of the step the first rank that it reads.
+    starts: &'a [usize],
     query_key_value: &'a [f32],
     /// `[row left][head][value size]`
     attended: Numbers,
@@ -124,7 +35,8 @@ impl Machine {
     /// hidden += output(attention) over the rows that are left.
     pub fn attend(&self, layer: usize, scratch: &mut Scratch) {
         let shape = &self.weights.shape;
-        let partials = scratch.tiles.partials * shape.kv_heads;
+        let window = self.weights.layers[layer].window;
+        let partials = scratch.tiles[window].partials * shape.kv_heads;
         grow(&mut scratch.sums, partials * shape.value_size);
         grow(&mut scratch.maxima, partials);
         grow(&mut scratch.weights, partials);
@@ -132,7 +44,10 @@ impl Machine {
         let targets = Targets {
             layer,
             plan: &scratch.plan,
-            tiles: &scratch.tiles,
+            tiles: &scratch.tiles[window],
+            rows: &scratch.rows_left,
+            positions: &scratch.positions,
+            starts: &scratch.plan.starts[window],
             query_key_value: &scratch.query_key_value,
             attended: Numbers::of(&mut scratch.attended),
             sums: Numbers::of(&mut scratch.sums),
@@ -140,7 +55,7 @@ impl Machine {
             weights: Numbers::of(&mut scratch.weights),
         };
         let units = targets.tiles.units.len() * shape.kv_heads;
-        let work = targets.tiles.work * shape.key_size / units.max(1);
+        let work = targets.tiles.work * shape.kv_heads * shape.key_size / units.max(1);
         let threads = &scratch.threads;
         self.pool.run(units, grain(&self.pool, units, work), &|range, thread| {
             let mut own = exclusive(&threads[thread]);
@@ -182,11 +97,11 @@ impl Machine {
                 self.rotate(targets, &tile, kv_head, shifts, own);
                 rotated = shifts;
             }
-            let mut limits = [0u32; QUERY_TILE];
+            let (mut starts, mut limits) = ([0u32; QUERY_TILE], [0u32; QUERY_TILE]);
             for query in 0..queries {
-                let row = targets.tiles.rows[tile.first + query / tile.heads] - segment.row_first;
-                let readable = segment.view_cells + row + 1;
-                limits[query] = readable.saturating_sub(block * RANK_BLOCK).min(RANK_BLOCK) as u32;
+                let row = targets.rows[tile.first + query / tile.heads];
+                let in_block = |rank: usize| rank.saturating_sub(block * RANK_BLOCK).min(RANK_BLOCK) as u32;
+                (starts[query], limits[query]) = (in_block(targets.starts[row]), in_block(segment.readable(row)));
             }
             let ThreadScratch { queries: rotated_queries, scores, sums, maxima, weights, .. } = &mut *own;
             let attend = AttendBlock {
@@ -194,6 +109,7 @@ impl Machine {
                 kv_head,
                 pieces: targets.plan.block_pieces(planned),
                 limits: &limits[..queries],
+                starts: &starts[..queries],
                 queries: &rotated_queries[..shifts.len() * queries * shape.key_size],
                 soft_cap: shape.attention_cap,
             };
@@ -237,9 +153,9 @@ impl Machine {
         let head_first = kv_head * shape.heads_of_kv() + tile.head_first;
         for (rotation, shift) in shifts.iter().enumerate() {
             for row in 0..tile.rows {
-                let step_row = targets.tiles.rows[tile.first + row];
+                let step_row = targets.rows[tile.first + row];
                 let raw = &targets.query_key_value[step_row * shape.query_key_value() + head_first * size..];
-                rotary.angles(targets.tiles.positions[tile.first + row] - shift, &mut own.cosines, &mut own.sines);
+                rotary.angles(targets.positions[tile.first + row] - shift, &mut own.cosines, &mut own.sines);
                 for head in 0..tile.heads {
                     let out = &mut own.queries[((rotation * tile.rows + row) * tile.heads + head) * size..][..size];
                     let query = &raw[head * size..][..size];
@@ -271,7 +187,7 @@ impl Machine {
                 let (mut running, queries) = (Running::default(), tile.queries());
                 for query in 0..queries {
                     let out = self.attended(targets, tile, kv_head, query);
-                    for block in 0..tile.blocks {
+                    for block in 0..tile.blocks().len() {
                         let at = kv_head * tiles.partials + first + block * queries + query;
                         // SAFETY: all units have ended; this query belongs to this task.
                         let (sums, maxima, weights) =

@@ -42,16 +42,16 @@ impl Machine {
         for first in (0..scratch.rows).step_by(LOGIT_ROWS) {
             let rows = LOGIT_ROWS.min(scratch.rows - first);
             self.logits(first, rows, scratch);
-            let last_row = scratch.tiles.rows[first + rows - 1];
+            let last_row = scratch.rows_left[first + rows - 1];
             let here = order[next..].iter().take_while(|output| step.out_row[**output] as usize <= last_row).count();
             let here = &order[next..next + here];
             next += here.len();
             let all = logits.as_mut().map(|logits| Numbers::of(logits));
-            let Scratch { threads, tiles, logits: numbers, .. } = &*scratch;
+            let Scratch { threads, rows_left, logits: numbers, .. } = &*scratch;
             self.pool.run(here.len(), grain(&self.pool, here.len(), 10 * shape.vocabulary), &|range, thread| {
                 let mut own = exclusive(&threads[thread]);
                 for output in &here[range] {
-                    let row = tiles.rows[first..first + rows].binary_search(&(step.out_row[*output] as usize)).expect("a wanted row");
+                    let row = rows_left[first..first + rows].binary_search(&(step.out_row[*output] as usize)).expect("a wanted row");
                     let row_logits = &numbers[row * shape.vocabulary..][..shape.vocabulary];
                     if let Some(all) = &all {
                         // SAFETY: each output belongs to one task.

@@ -35,6 +35,21 @@ pub struct SegmentPlan {
     pub block_end: usize,
 }
 
+impl SegmentPlan {
+    /// How many ranks a row of the segment reads, without windows: those of the view, the rows before it, itself.
+    pub fn readable(&self, row: usize) -> usize {
+        self.view_cells + row - self.row_first + 1
+    }
+}
+
+/// Cells at consecutive current positions, consecutive in rank.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    rank: usize,
+    position: i32,
+    length: usize,
+}
+
 /// The plan of one step for one group of layers. Vectors keep their room from step to step.
 #[derive(Default)]
 pub struct Plan {
@@ -44,6 +59,10 @@ pub struct Plan {
     pub shifts: Vec<i32>,
     /// Distinct (segment, shift) pairs with a shift other than 0, of the views.
     pub rotations: usize,
+    /// For each window of the model and each row the first rank that the row reads.
+    pub starts: Vec<Vec<usize>>,
+    /// Of one segment.
+    spans: Vec<Span>,
     builder: Builder,
 }
 
@@ -58,13 +77,15 @@ struct Builder {
 }
 
 impl Plan {
-    /// Plans a checked step.
-    pub fn build(&mut self, step: &Step, group: usize, page_size: usize) {
+    /// Plans a checked step. `windows`: those of the model's layers, `None` = all positions.
+    pub fn build(&mut self, step: &Step, group: usize, page_size: usize, windows: &[Option<usize>]) {
         self.segments.clear();
         self.blocks.clear();
         self.pieces.clear();
         self.shifts.clear();
         self.rotations = 0;
+        self.starts.resize_with(windows.len(), Vec::new);
+        self.starts.iter_mut().for_each(Vec::clear);
         for segment in 0..step.segments() {
             let rows = step.segment_rows(segment);
             let block_first = self.blocks.len();
@@ -82,6 +103,36 @@ impl Plan {
                 block_first,
                 block_end: self.blocks.len(),
             });
+            self.windows(step, group, segment, windows);
+        }
+    }
+
+    /// First ranks of a segment's rows. A row at position p reads the cells at current positions above p − window; positions rise with
+    /// rank (checked for models with windows).
+    fn windows(&mut self, step: &Step, group: usize, segment: usize, windows: &[Option<usize>]) {
+        let rows = step.segment_rows(segment);
+        if windows.iter().all(Option::is_none) {
+            self.starts.iter_mut().for_each(|starts| starts.resize(rows.end, 0));
+            return;
+        }
+        self.spans.clear();
+        let mut rank = 0;
+        let runs = step.view(group, segment).map(|run| (step.run_birth[run] + step.run_shift[run], step.run_length[run] as usize));
+        for (position, length) in runs.chain(rows.clone().map(|row| (step.position[row], 1))) {
+            match self.spans.last_mut() {
+                Some(last) if last.position + last.length as i32 == position => last.length += length,
+                _ => self.spans.push(Span { rank, position, length }),
+            }
+            rank += length;
+        }
+        for (starts, window) in self.starts.iter_mut().zip(windows) {
+            for row in rows.clone() {
+                // The last position that is out of reach.
+                let below = step.position[row] - window.map_or(i32::MAX / 2, |window| window as i32);
+                let span = self.spans.partition_point(|span| span.position <= below);
+                let start = self.spans[..span].last().map_or(0, |span| span.rank + span.length.min((below - span.position) as usize + 1));
+                starts.push(start);
+            }
         }
     }
 

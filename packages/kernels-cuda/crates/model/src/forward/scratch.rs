@@ -6,10 +6,10 @@ use palimpsest_kernels::level::{BLOCK, QUERY_TILE, RANK_BLOCK};
 use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations};
 
 use super::Machine;
-use super::attention::Tiles;
 use super::head::LOGIT_ROWS;
 use super::plan::Plan;
 use super::rows::ROW_CHUNK;
+use super::tiles::Tiles;
 use crate::step::Step;
 
 /// Rows of activations in every form that the model's matrices read.
@@ -180,7 +180,11 @@ pub struct Scratch {
     /// `[row of a chunk][vocabulary]`
     pub logits: Vec<f32>,
     pub plan: Plan,
-    pub tiles: Tiles,
+    /// Rows of the step that are left, and their positions.
+    pub rows_left: Vec<usize>,
+    pub positions: Vec<i32>,
+    /// One for each window of the model.
+    pub tiles: Vec<Tiles>,
     /// Partial results of tiles that are cut.
     pub sums: Vec<f32>,
     pub maxima: Vec<f32>,
@@ -207,30 +211,36 @@ impl Scratch {
         for thread in &mut self.threads {
             thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).shape(shape.key_size, shape.value_size);
         }
-        self.plan.build(step, 0, machine.cells.shape().page_size);
-        self.tiles.rows.clear();
-        self.tiles.rows.extend(0..rows);
-        self.tile(step, machine);
+        let windows = &machine.weights.windows;
+        self.plan.build(step, 0, machine.cells.shape().page_size, windows);
+        self.tiles.resize_with(windows.len(), Tiles::default);
+        self.rows_left.clear();
+        self.rows_left.extend(0..rows);
+        self.positions.clone_from(&step.position);
+        for window in 0..windows.len() {
+            self.tile(window, machine);
+        }
     }
 
     /// Leaves only the rows whose logits are wanted: before the last layer attends, when all cells are written.
     pub fn keep_wanted(&mut self, step: &Step, machine: &Machine) {
         let embedding = machine.weights.shape.embedding;
-        self.tiles.rows.clear();
-        self.tiles.rows.extend(step.out_row.iter().map(|row| *row as usize));
-        self.tiles.rows.sort_unstable();
-        self.tiles.rows.dedup();
-        self.rows = self.tiles.rows.len();
-        for (at, row) in self.tiles.rows.iter().enumerate() {
+        self.rows_left.clear();
+        self.rows_left.extend(step.out_row.iter().map(|row| *row as usize));
+        self.rows_left.sort_unstable();
+        self.rows_left.dedup();
+        self.rows = self.rows_left.len();
+        for (at, row) in self.rows_left.iter().enumerate() {
             self.hidden.copy_within(row * embedding..(row + 1) * embedding, at * embedding);
+            self.positions[at] = step.position[*row];
         }
-        self.tile(step, machine);
+        let last = machine.weights.layers.last().expect("a layer");
+        self.tile(last.window, machine);
     }
 
-    fn tile(&mut self, step: &Step, machine: &Machine) {
-        self.tiles.positions.clear();
-        self.tiles.positions.extend(self.tiles.rows.iter().map(|row| step.position[*row]));
-        self.tiles.build(&self.plan, &machine.weights.shape, &machine.pool);
+    fn tile(&mut self, window: usize, machine: &Machine) {
+        let starts = &self.plan.starts[window];
+        self.tiles[window].build(&self.plan, &self.rows_left, starts, &machine.weights.shape, &machine.pool);
     }
 
     pub fn bytes(&self) -> usize {

@@ -15,6 +15,8 @@ pub struct Facts {
     pub sampled: usize,
     /// G.
     pub groups: usize,
+    /// Some layers read a window of positions: then positions must rise along each view and its rows.
+    pub windows: bool,
     pub pages: usize,
     pub page_size: usize,
     /// Outputs of the previous step, which `token = −1 − j` may name.
@@ -32,6 +34,9 @@ impl Step {
         self.check_rows(facts)?;
         self.check_segments(facts)?;
         self.check_runs(facts)?;
+        if facts.windows {
+            self.check_rising(facts)?;
+        }
         self.check_outputs(facts)?;
         self.check_samplers()?;
         self.check_biases(facts)?;
@@ -98,6 +103,30 @@ impl Step {
                     format!("runShift[{run}]"),
                     format!("cells would stand at {} … {}, positions are 0 … {}", birth + shift, last + shift, facts.context - 1),
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// Current positions rise along a view, and on along the segment's rows.
+    fn check_rising(&self, facts: &Facts) -> Result<()> {
+        for (group, segment) in (0..facts.groups).flat_map(|group| (0..self.segments()).map(move |segment| (group, segment))) {
+            let mut last = -1;
+            for run in self.view(group, segment) {
+                let first = self.run_birth[run] + self.run_shift[run];
+                if first <= last {
+                    let message = format!("the run stands at {first}, not behind the cell at {last}: windows need rising positions");
+                    return fail(format!("runShift[{run}]"), message);
+                }
+                last = first + self.run_length[run] - 1;
+            }
+            for row in self.segment_rows(segment) {
+                if self.position[row] <= last {
+                    let message =
+                        format!("the row stands at {}, not behind the cell at {last}: windows need rising positions", self.position[row]);
+                    return fail(format!("position[{row}]"), message);
+                }
+                last = self.position[row];
             }
         }
         Ok(())

@@ -26,7 +26,19 @@ pub fn load(
     let head = if config.tied_embedding { None } else { Some(loader.linear("output", false)?) };
     (loader.progress)(1.0);
     let rotaries = config.rotaries.iter().map(|rotary| turns::rotary(rotary, config.context_length)).collect();
-    Ok(Weights { shape: shape(config, sampled), embedding, layers, output_norm, head, rotaries })
+    let windows = windows(config);
+    Ok(Weights { shape: shape(config, sampled), embedding, layers, output_norm, head, rotaries, windows })
+}
+
+/// Each window once.
+fn windows(config: &Config) -> Vec<Option<usize>> {
+    let mut windows = Vec::new();
+    for layer in &config.layers {
+        if !windows.contains(&layer.window) {
+            windows.push(layer.window);
+        }
+    }
+    windows
 }
 
 fn shape(config: &Config, sampled: usize) -> Shape {
@@ -90,6 +102,7 @@ impl Loader<'_> {
             down: self.linear(&name("ffn_down"), false)?,
             feed_post_norm,
             rotary: config.layers[layer].rotary,
+            window: windows(config).iter().position(|window| *window == config.layers[layer].window).expect("a window of the list"),
         })
     }
 
