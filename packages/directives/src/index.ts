@@ -1,4 +1,6 @@
-export { AKV_FIELDS, readAkv, type AkvOptions } from "./dialects/akv.ts";
+export { AKV_FIELDS, akvProjection, readAkv, type AkvOptions } from "./dialects/akv.ts";
+export { AKV_LIMITS, type Projection } from "./dialects/akv-rules.ts";
+export type { DialectMessage, DialectReading } from "./dialects/messages.ts";
 export { DIRECTIVE_ERROR_CODES, DirectiveError, type DirectiveErrorCode, type ErrorKind } from "./errors.ts";
 export { advanceErase, eraseTexts, startErase, type EraseWalk } from "./erase.ts";
 export { bornCellsOf } from "./event.ts";

@@ -1,6 +1,6 @@
 import { DirectiveError, type DirectiveErrorCode, shown } from "./errors.ts";
 import { mergeRanges } from "./ranges.ts";
-import type { Boundary, ChatLog, Directive, Log, Part, Range, Target } from "./types.ts";
+import type { Boundary, ChatLog, Directive, Log, Part, Range, Target, TextTarget } from "./types.ts";
 
 /** What a verb's `lower` may ask of the log. All numbers are those of the request's own log. */
 export interface LowerContext {
@@ -136,11 +136,11 @@ export class Resolver {
     return ranges;
   }
 
-  #textRanges(chat: ChatLog, text: { message: number; exact: string; occurrence?: number | undefined }, fail: Fail): readonly Range[] {
+  #textRanges(chat: ChatLog, text: TextTarget, fail: Fail): readonly Range[] {
     this.#checkMessage(chat, text.message, "target_invalid", "target.text.message", fail);
     const find = chat.text ?? fail("directive_unsupported", "target.text", "This log does not know the text of its messages; name messages or tokens instead.");
     const occurrence = text.occurrence ?? 1;
-    const found = find(text.message, text.exact, occurrence);
+    const found = find(text.message, text.exact, occurrence, text.part);
     if (found === null) {
       return fail("target_invalid", "target.text", `Occurrence ${occurrence} of ${shown(text.exact)} was not found in message ${text.message}.`);
     }

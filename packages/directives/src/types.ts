@@ -9,7 +9,15 @@ export type Part = "content" | "thinking" | "tool_calls" | "tool_result";
 export type Target =
   | { messages: number[]; part?: Part | undefined }
   | { tokens: [number, number] }
-  | { text: { message: number; exact: string; occurrence?: number | undefined } };
+  | { text: TextTarget };
+
+/** An exact text inside a message. `part` is never read from a request: dialects set it to count occurrences in one part alone. */
+export interface TextTarget {
+  message: number;
+  exact: string;
+  occurrence?: number | undefined;
+  part?: Part | undefined;
+}
 
 /**
  * One directive as the grammar's tree holds it: the JSON object of the request. Which further fields there are is the verb's own
@@ -48,8 +56,8 @@ export interface ChatLog {
   roles?: readonly string[] | undefined;
   /** Token ranges that lie wholly inside a part of a message; empty where it has none. */
   part?: ((message: number, part: Part) => readonly Range[]) | undefined;
-  /** Token ranges that lie wholly inside the n-th occurrence (from 1) of a text in a message; null where it does not occur. */
-  text?: ((message: number, exact: string, occurrence: number) => readonly Range[] | null) | undefined;
+  /** Token ranges that lie wholly inside the n-th occurrence (from 1) of a text in a message, or in one part of it; null where it does not occur. */
+  text?: ((message: number, exact: string, occurrence: number, part?: Part) => readonly Range[] | null) | undefined;
 }
 
 /**

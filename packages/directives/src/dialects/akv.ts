@@ -1,12 +1,16 @@
-import { DirectiveError, shown } from "../errors.ts";
+import { shown } from "../errors.ts";
 import type { Directive } from "../types.ts";
+import { keepTextDrop, onlyKeys, type Projection, refuse, textDrop, thinkingDrop } from "./akv-rules.ts";
+import type { DialectMessage } from "./messages.ts";
 
 /** AKV's fields of a chat request. That one is present makes a context request, whatever its value: `null`, `{}` and `[]` too. */
 export const AKV_FIELDS = ["drop_message", "drop_rule", "reposition"] as const;
 
 export interface AkvOptions {
-  /** Messages of the request. */
+  /** Messages of the log. */
   messages: number;
+  /** The request's messages: the rules that look at texts need them. */
+  chat?: readonly DialectMessage[] | undefined;
   /** "akv": a trigger past the last message is ignored instead of refused, as are keys that name one trigger twice. */
   compat?: "akv" | undefined;
 }
@@ -27,6 +31,15 @@ export function readAkv(body: Readonly<Record<string, unknown>>, options: AkvOpt
   ];
 }
 
+/**
+ * What a request with the rule keep_text_drop must render instead of its messages; null for every other request. Ask before the log is
+ * made, and give `readAkv` the request's own messages all the same.
+ */
+export function akvProjection(body: Readonly<Record<string, unknown>>, chat: readonly DialectMessage[]): Projection | null {
+  const rule = body.drop_rule;
+  return isObject(rule) && rule.type === "keep_text_drop" ? keepTextDrop(rule, chat) : null;
+}
+
 function ruleDirectives(rule: unknown, options: AkvOptions): Directive[] {
   if (!isObject(rule)) return refuse(`Expected an object with a "type"; got ${shown(rule)}.`, "drop_rule");
   const { type } = rule;
@@ -34,9 +47,10 @@ function ruleDirectives(rule: unknown, options: AkvOptions): Directive[] {
     onlyKeys(rule, ["type", "drop_messages"], "drop_rule");
     return dropSchedule(rule.drop_messages, "drop_rule.drop_messages", "drop_rule", options);
   }
-  if (type === "thinking_drop" || type === "text_drop" || type === "keep_text_drop") {
-    throw new DirectiveError("directive_unsupported", `The drop rule "${type}" is not carried out by this version.`, "drop_rule.type");
-  }
+  const { chat } = options;
+  if (chat && type === "thinking_drop") return thinkingDrop(rule, chat);
+  if (chat && type === "text_drop") return textDrop(rule, chat);
+  if (chat && type === "keep_text_drop") return keepTextDrop(rule, chat).directives;
   return refuse(`Expected "message_drop", "thinking_drop", "text_drop" or "keep_text_drop"; got ${shown(type)}.`, "drop_rule.type");
 }
 
@@ -91,19 +105,10 @@ function messageId(value: unknown, param: string): number {
   return refuse(`Expected a message id: an integer from 0, or the same as a decimal string; got ${shown(value)}.`, param);
 }
 
-function onlyKeys(rule: Record<string, unknown>, known: readonly string[], param: string): void {
-  const unknown = Object.keys(rule).find((key) => !known.includes(key));
-  if (unknown !== undefined) refuse(`Unknown field "${unknown}"; expected ${known.join(", ")}.`, `${param}.${unknown}`);
-}
-
 function present(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function refuse(message: string, param: string): never {
-  throw new DirectiveError("akv_invalid", message, param);
 }

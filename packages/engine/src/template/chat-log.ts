@@ -20,8 +20,9 @@ export function chatLog(pieces: readonly Piece[], text: string, encoding: Encodi
     roles,
     owners: ownersOfTokens(pieces, encoding),
     part: (message, part) => (parts[message]?.get(part) ?? []).map(within).filter(isFilled),
-    text: (message, exact, occurrence) => {
-      const stretch = findOccurrence(text, [...(parts[message]?.values() ?? [])].flat(), exact, occurrence);
+    text: (message, exact, occurrence, part) => {
+      const stretches = part === undefined ? [...(parts[message]?.values() ?? [])].flat() : (parts[message]?.get(part) ?? []);
+      const stretch = findOccurrence(text, stretches, exact, occurrence);
       return stretch === null ? null : [within(stretch)].filter(isFilled);
     },
   };
