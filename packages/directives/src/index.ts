@@ -1,5 +1,11 @@
 export { AKV_FIELDS, akvProjection, readAkv, type AkvOptions } from "./dialects/akv.ts";
 export { AKV_LIMITS, type Projection } from "./dialects/akv-rules.ts";
+export { appliedEdits, type AnthropicLog, type AppliedEdit, type CacheBreakpoint, CLEARED, readCacheControl, readContextManagement } from "./dialects/anthropic.ts";
+export { type LeylineTuple, readLeyline, writeLeyline } from "./dialects/leyline.ts";
+export { type AkvFields, type CacheReusePrompt, type EditedPrompt, type PromptPiece, writeAkv, writeCacheReuse, writeTextEdits } from "./dialects/out.ts";
+export { readTensorRt, readVllm, type TensorRtRetention, writeTensorRt } from "./dialects/retention.ts";
+export { scratchThinking } from "./dialects/scratch-thinking.ts";
+export { diffMessages, readTransform, type Transform } from "./dialects/text-edits.ts";
 export type { DialectMessage, DialectReading } from "./dialects/messages.ts";
 export { DIRECTIVE_ERROR_CODES, DirectiveError, type DirectiveErrorCode, type ErrorKind } from "./errors.ts";
 export { advanceErase, eraseTexts, startErase, type EraseWalk } from "./erase.ts";
