@@ -236,8 +236,9 @@ function truncateOld(messages: readonly DialectMessage[]): DialectMessage[] {
 }
 
 function toolTurns(turns: number): DialectMessage[] {
-  const turn = (i: number): DialectMessage[] => [{ role: "assistant", content: `call ${i}` }, { role: "tool", content: `result number ${i}` }];
-  return [{ role: "user", content: "go" }, ...Array.from({ length: turns }, (_, i) => turn(i)).flat()];
+  const messages: DialectMessage[] = [{ role: "user", content: "go" }];
+  for (let i = 0; i < turns; i++) messages.push({ role: "assistant", content: `call ${i}` }, { role: "tool", content: `result number ${i}` });
+  return messages;
 }
 
 test("a transform(messages) policy becomes directives at the turns at which it acted, and they stay as the chat grows", () => {
