@@ -52,6 +52,19 @@ export class Holding {
     return this.#promised;
   }
 
+  /** Cells that can be taken without another page. */
+  get room(): number {
+    const last = this.#own.at(-1);
+    return last === undefined ? 0 : last.capacity - last.used;
+  }
+
+  /** So many pages more may be taken; false where the cache has not so many to promise. */
+  promise(pages: number): boolean {
+    if (!this.#cache.promise(pages)) return false;
+    this.#promised += pages;
+    return true;
+  }
+
   /** Gives the missing cells [from, to) places in pages of our own. */
   take(from: number, to: number): void {
     const { pageSize } = this.table;
@@ -135,6 +148,8 @@ export class Holding {
   }
 
   #more(count: number): OwnPages {
+    // Whoever runs without a promise takes only what there is.
+    if (count > this.#promised) this.promise(count - this.#promised);
     const lease = this.#cache.take(count);
     this.#promised -= count;
     const own = { pages: lease.pages, lease, base: 0, used: 0, capacity: lease.length };

@@ -27,6 +27,11 @@ export class Scheduler {
   readonly running: Sequence[] = [];
   readonly #cache: Cache;
   readonly #limits: EngineLimits;
+  /**
+   * A request that runs by itself, without a promise: its prompt has more cells than there are pages, but what it hides on the way makes
+   * room again. Nobody else is admitted until its prompt is through.
+   */
+  #alone: Sequence | null = null;
   /** Nothing that was refused before can be admitted until pages or places came back, or somebody joined the line. */
   #worthTrying = false;
 
@@ -52,6 +57,7 @@ export class Scheduler {
   /** Takes a sequence out of line or batch, and gives back all that it holds. */
   leave(sequence: Sequence): void {
     const at = this.running.indexOf(sequence);
+    if (sequence === this.#alone) this.#alone = null;
     if (at >= 0) this.running.splice(at, 1);
     else this.waiting.drop((waiter) => waiter === sequence);
     sequence.admission?.holding.release();
@@ -59,12 +65,14 @@ export class Scheduler {
     this.#worthTrying = true;
   }
 
-  /** Admits from the line as many as fit. Returns those that never will: nothing runs, nothing is left to evict, and still no room. */
+  /** Admits from the line as many as fit. Returns those that do not, even alone: nothing is left to evict, and still no room. */
   admit(): Sequence[] {
-    if (!this.#worthTrying) return [];
+    const alone = this.#alone;
+    if (alone !== null && !this.#goesOn(alone)) return [alone];
+    if (!this.#worthTrying || this.#alone !== null) return [];
     this.#worthTrying = false;
     let firstBlocked = -1;
-    for (let index = 0; this.running.length < this.#limits.runningMax && index < this.#limits.lookaheadMax; ) {
+    for (let index = 0; this.#alone === null && this.running.length < this.#limits.runningMax && index < this.#limits.lookaheadMax; ) {
       const sequence = this.waiting.at(index);
       if (sequence === undefined) break;
       if (firstBlocked >= 0 && this.waiting.bypasses(firstBlocked) >= this.#limits.bypassesMax) break;
@@ -75,9 +83,7 @@ export class Scheduler {
       // What it waits for comes with the next step.
       if (tried === "shared") this.#worthTrying = true;
     }
-    if (this.running.length > 0 || this.waiting.length === 0) return [];
-    const stuck = this.waiting.at(0)!;
-    return this.waiting.drop((sequence) => sequence === stuck);
+    return [];
   }
 
   /** The rows of the next step, at most one sequence's worth each; prompts come in cell order. */
@@ -97,7 +103,7 @@ export class Scheduler {
    */
   #tryAdmit(sequence: Sequence): "admitted" | "blocked" | "shared" {
     const { pageSize } = this.#cache.pool;
-    while (true) {
+    for (let canEvict = true; ; ) {
       const match = this.#cache.match(sequence.namespace, sequence.path());
       if (this.#isBeingComputed(sequence, match.length)) {
         match.release();
@@ -111,12 +117,31 @@ export class Scheduler {
         this.running.push(sequence);
         return "admitted";
       }
+      if (this.running.length === 0 && !canEvict) {
+        sequence.begin({ holding: new Holding(this.#cache, sequence.namespace, match, 0), work, found });
+        this.running.push(sequence);
+        this.#alone = sequence;
+        return "admitted";
+      }
       match.release();
+      if (this.running.length > 0) return "blocked";
       // A match may pin more pages than its cells fill, other branches' cells beside them. Alone, the request makes room for itself.
-      if (this.running.length > 0 || this.#cache.pool.audit().cached === 0) return "blocked";
       const { free, pages: total } = this.#cache.pool;
-      if (!this.#cache.evictUntilFree(Math.min(total, free + Math.max(1, pages - this.#cache.available)))) return "blocked";
+      canEvict = free < total && this.#cache.evictUntilFree(Math.min(total, free + Math.max(1, pages - this.#cache.available)));
     }
+  }
+
+  /** Whether the request that runs alone has room for another row; once its prompt is through, whether its answer can be promised. */
+  #goesOn(sequence: Sequence): boolean {
+    if (sequence.isPrefilling) return this.#room(sequence) > 0;
+    this.#alone = null;
+    this.#worthTrying = true;
+    return sequence.admission!.holding.promise(Math.ceil(sequence.openCellsMax / this.#cache.pool.pageSize));
+  }
+
+  /** New cells that the request that runs alone can take now. */
+  #room(sequence: Sequence): number {
+    return sequence.admission!.holding.room + this.#cache.available * this.#cache.pool.pageSize;
   }
 
   /** Whether a running prompt goes on together with this one behind the `known` cells that the tree has. */
@@ -147,6 +172,7 @@ export class Scheduler {
     prompts.forEach((sequence, index) => {
       const sharers = prompts.length - index;
       let more = Math.min(sequence.rowsLeft - 1, Math.ceil(rows / sharers));
+      if (sequence === this.#alone) more = Math.min(more, this.#room(sequence) - 1);
       if (sequence.request.echo) {
         more = Math.min(more, Math.ceil(outputs / sharers));
         outputs -= more;

@@ -270,8 +270,26 @@ test("a log that is longer than the pool runs as long as what it sees fits", asy
     expect(report, `part ${part}`).toMatchObject({ computed_tokens: 30, recovered_tokens: 0 });
   }
   expect(tokens.length).toBeGreaterThan(3 * 12 * 16);
-  // Cold, every cell would have to be there at a time.
+  // Cold, the prompt is computed all the same: what it hides on the way makes room for what comes.
   engine.evictUntilFree(12);
-  expect(await failureOf(engine.generate(request(tokens, directives, { maxTokens: 3 })))).toMatchObject({ code: "pages_exceeded" });
+  const waiting = collect(engine.generate(request(log(20, 77), [], { maxTokens: 2 })));
+  const cold = await collect(engine.generate(request(tokens, directives, { maxTokens: 3 })));
+  expect(cold.report).toMatchObject({ computed_tokens: tokens.length, miss: { reason: "new" } });
+  const large = scriptedEngine({ pages: 100, pageSize: 16 });
+  expect(cold.logprobs).toStrictEqual((await collect(large.engine.generate(request(tokens, directives, { maxTokens: 3 })))).logprobs);
+  expect((await waiting).tokens).toHaveLength(2);
+  // Without the edits it does not fit in any way.
+  expect(() => engine.generate(request(tokens, [], { maxTokens: 3 }))).toThrow(expect.objectContaining({ code: "pages_exceeded" }));
+  audit();
+});
+
+test("a prompt that never makes enough room fails with capacity, and gives its pages back", async () => {
+  const { engine, audit } = scriptedEngine({ pages: 6, pageSize: 16 });
+  // In the end 60 cells are seen, but 120 on the way.
+  const directives: Directive[] = [{ op: "drop", target: { tokens: [0, 60] }, at: { token: 120 } }];
+  const error = await failureOf(engine.generate(request(log(120, 3), directives, { maxTokens: 2 })));
+  expect(error).toMatchObject({ kind: "capacity", code: "pages_exceeded" });
+  expect(engine.state()).toMatchObject({ running: 0, promisedPages: 0, pages: { leased: 0 } });
+  expect((await collect(engine.generate(request(log(50), [], { maxTokens: 2 })))).tokens).toHaveLength(2);
   audit();
 });
