@@ -128,9 +128,9 @@ export class Sequence {
   /** Gives back what events in front of the next row hide: nothing hidden is ever seen again. */
   skipHidden(): void {
     for (; this.#eventsPassed < this.fold.events.length; this.#eventsPassed++) {
-      const { cell, hidden } = this.fold.events[this.#eventsPassed]!;
-      // An event may hide cells that it has brought itself: until they are computed they read each other.
-      if (this.nextCell < hidden.reduce((end, range) => Math.max(end, range[1]), cell)) return;
+      const { cell, hidden, inserted } = this.fold.events[this.#eventsPassed]!;
+      // What an event brings may read what it hides, and be hidden itself: first all of it must be computed.
+      if (this.nextCell < inserted.reduce((end, { cells }) => Math.max(end, cells[1]), cell)) return;
       for (const [from, to] of hidden) this.admission!.holding.skip(from, to);
     }
   }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { collect, request, scriptedEngine } from "./kit/harness.ts";
+import { expectedAnswer } from "./kit/oracle.ts";
 
 const log = Array.from({ length: 40 }, (_, i) => (i * 7) % 61);
 
@@ -38,4 +39,21 @@ test("a next turn that drops and repositions computes only what is new", async (
   const same = await collect(fresh.engine.generate(request(next, directives)));
   expect(same.logprobs).toStrictEqual(second.logprobs);
   fresh.audit();
+});
+
+test("what an edit brings may read what the same edit hides, and be hidden by it, in chunks of any size", async () => {
+  const tokens = Array.from({ length: 50 }, (_, i) => (i * 11) % 61);
+  const directives = [
+    { op: "splice", target: { tokens: [0, 8] as [number, number] }, with: [1, 2], mode: "refresh", refresh_tokens: 3, at: { token: 40 } },
+    { op: "splice", target: { tokens: [20, 24] as [number, number] }, with: [6], at: { token: 40 } },
+    { op: "splice", target: { tokens: [24, 24] as [number, number] }, with: [7, 8, 9], mode: "refresh", refresh_tokens: 6, at: { token: 40 } },
+  ];
+  const expected = expectedAnswer({ tokens: Int32Array.from(tokens), header: 50, contextLength: 4096 }, directives, 4, 61);
+  for (const rowsPerStepMax of [1, 2, 3, 5, 512]) {
+    const { engine, audit } = scriptedEngine({ pageSize: 5, pages: 30 }, { rowsPerStepMax });
+    const answer = await collect(engine.generate(request(tokens, directives)));
+    expect(answer.logprobs.map((entry) => entry!.logprob), `${rowsPerStepMax} rows`).toStrictEqual(expected.logprobs);
+    audit();
+    await engine.dispose();
+  }
 });
