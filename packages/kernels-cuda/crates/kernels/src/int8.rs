@@ -56,44 +56,71 @@ pub fn quantize(x: &[f32], out: &mut ActivationRow<'_>, code: impl Code) {
     }
 }
 
+/// Makes numbers of a row, part by part. A trait and no closure: a method can be inlined by order, and one that is not is compiled
+/// without the level's instructions, where every fused multiplication is a call.
+trait Fill {
+    /// The numbers from column `at` on.
+    fn fill(&self, at: usize, part: &mut [f32]);
+}
+
+struct Normalize<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    scale: f32,
+}
+
+impl Fill for Normalize<'_> {
+    #[inline(always)]
+    fn fill(&self, at: usize, part: &mut [f32]) {
+        for ((out, x), weight) in part.iter_mut().zip(&self.x[at..]).zip(&self.weight[at..]) {
+            *out = x * self.scale * weight;
+        }
+    }
+}
+
+struct Gated<'a, const FUSED: bool> {
+    kind: Gate,
+    g: &'a [f32],
+    u: &'a [f32],
+}
+
+impl<const FUSED: bool> Fill for Gated<'_, FUSED> {
+    #[inline(always)]
+    fn fill(&self, at: usize, part: &mut [f32]) {
+        for ((out, g), u) in part.iter_mut().zip(&self.g[at..]).zip(&self.u[at..]) {
+            *out = gate_value::<FUSED>(self.kind, *g) * u;
+        }
+    }
+}
+
 /// x / √(mean(x²) + epsilon) · weight (RMSNorm), as values and codes.
 #[inline(always)]
 pub fn normalize<const FUSED: bool>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>, code: impl Code) {
     let scale = 1.0 / (sum_of_squares::<FUSED>(x) / x.len() as f32 + epsilon).sqrt();
-    let fill = |at: usize, block: &mut [f32]| {
-        for ((out, x), weight) in block.iter_mut().zip(&x[at..]).zip(&weight[at..]) {
-            *out = x * scale * weight;
-        }
-    };
-    write(x.len(), fill, out, code);
+    write(x.len(), &Normalize { x, weight, scale }, out, code);
 }
 
 /// gate(g) · u, as values and codes.
 #[inline(always)]
 pub fn gate<const FUSED: bool>(kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>, code: impl Code) {
-    let fill = |at: usize, block: &mut [f32]| {
-        for ((out, g), u) in block.iter_mut().zip(&g[at..]).zip(&u[at..]) {
-            *out = gate_value::<FUSED>(kind, *g) * u;
-        }
-    };
-    write(g.len(), fill, out, code);
+    write(g.len(), &Gated::<FUSED> { kind, g, u }, out, code);
 }
 
 /// Numbers that are made before they are coded: whole blocks that stay in the nearest cache, and many enough that a vector which is
 /// read was written long before.
 const TOGETHER: usize = 8 * BLOCK;
 
-/// Makes the row part by part: `fill(at, part)` gives the numbers from column `at` on, which are then kept, coded, or both.
+/// Makes the row part by part: numbers are kept, coded, or both.
 #[inline(always)]
-fn write(columns: usize, fill: impl Fn(usize, &mut [f32]), out: &mut ActivationRow<'_>, code: impl Code) {
+fn write(columns: usize, fill: &impl Fill, out: &mut ActivationRow<'_>, code: impl Code) {
     if out.codes.is_empty() {
-        return fill(0, out.values);
+        return fill.fill(0, out.values);
     }
     let mut numbers = Numbers([0.0; TOGETHER]);
     for first in (0..columns).step_by(TOGETHER) {
         let end = columns.min(first + TOGETHER);
         let numbers = &mut numbers.0[..end - first];
-        fill(first, numbers);
+        fill.fill(first, numbers);
         code_row(numbers, &mut out.codes[first..end], &mut out.blocks[first / BLOCK..end.div_ceil(BLOCK)], &code);
         if !out.values.is_empty() {
             out.values[first..end].copy_from_slice(numbers);
