@@ -24,7 +24,7 @@ export function eraseSets(log: Log, tasks: readonly Task[], param: (task: Task) 
   const clusters = clustersOf(forgets, param);
   const common = commonPath(log, clusters);
   const sets = clusters.flatMap((cluster, i) =>
-    cluster.forgets.filter(({ operation }) => operation.target[1] > operation.target[0]).map((forget) => new LazyEraseSet(log, cluster, forget, () => common(i))),
+    cluster.forgets.filter(({ operation }) => operation.erases && operation.target[1] > operation.target[0]).map((forget) => new LazyEraseSet(log, cluster, forget, () => common(i))),
   );
   return sets.toSorted((a, b) => a.directive - b.directive);
 }

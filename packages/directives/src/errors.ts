@@ -14,6 +14,7 @@ export const DIRECTIVE_ERROR_CODES = {
   context_length_exceeded: "invalid",
   text_syntax: "invalid",
   akv_invalid: "invalid",
+  log_invalid: "invalid",
   verb_invalid: "invalid",
 } as const satisfies Record<string, ErrorKind>;
 

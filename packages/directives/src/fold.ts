@@ -4,7 +4,7 @@ import { eraseSets } from "./erase.ts";
 import { type Checkpoint, type Counts, Folding, type FoldingOptions } from "./folding.ts";
 import { compareRanges, type Group, groupByBoundary, sameGroup, tasksOf } from "./groups.ts";
 import { lowerAll } from "./lower.ts";
-import type { Lowered } from "./operations.ts";
+import type { Lowered, Operation } from "./operations.ts";
 import type { Registry } from "./registry.ts";
 import { paramOf } from "./resolve.ts";
 import type { Birth, CanonicalEvent, Directive, EraseSet, Fold, Log, Origin, Outcome, Retention } from "./types.ts";
@@ -15,6 +15,11 @@ export interface FoldOptions {
   registry?: Registry | undefined;
   /** "akv": a reposition that finds the survivors compact leaves the counter where it is. */
   compat?: "akv" | undefined;
+  /**
+   * Directives (by index) that an edit of the text does faster, as `planDirectives` finds them: their targets are taken out of the text
+   * before it is folded, and what stands behind is prefilled again. Their outcomes say `recomputed`.
+   */
+  prefill?: ReadonlySet<number> | undefined;
   /** The fold of an earlier turn: boundaries that both have in common are not folded again. The result is the same without it. */
   previous?: Fold | undefined;
 }
@@ -25,7 +30,8 @@ export interface FoldOptions {
  */
 export function fold(log: Log, directives: readonly Directive[], options: FoldOptions = {}): Fold {
   const lowered = lowerAll(options.registry ?? standardRegistry, log, directives);
-  const tasks = tasksOfAll(lowered);
+  const prefill = options.prefill ?? NONE;
+  const tasks = tasksOfAll(lowered, prefill);
   const edited = editLog(log, tasks);
   refuseEmptyLog(log, directives, edited);
   const groups = groupByBoundary(edited.tasks, rankOf(directives, lowered));
@@ -36,11 +42,23 @@ export function fold(log: Log, directives: readonly Directive[], options: FoldOp
   const known = commonCheckpoints(options.previous, { tokens: edited.tokens, contextLength: log.contextLength, keepTailGap }, groups);
   for (const checkpoint of known) folding.resume(checkpoint);
   const checkpoints = [...known, ...groups.slice(known.length).map((group) => folding.apply(group))];
-  return new TracedFold(folding, edited, { log, directives, lowered, checkpoints, erase, keepTailGap });
+  return new TracedFold(folding, edited, { log, directives, lowered, checkpoints, erase, prefill, keepTailGap });
 }
 
-function tasksOfAll(lowered: readonly Lowered[]): Task[] {
-  return lowered.flatMap(({ operations }, index) => operations.map((operation) => taskOf(index, operation)));
+const NONE: ReadonlySet<number> = new Set();
+
+function tasksOfAll(lowered: readonly Lowered[], prefill: ReadonlySet<number>): Task[] {
+  return lowered.flatMap(({ operations }, index) => {
+    const all = prefill.has(index) ? operations.flatMap(asEdits) : operations;
+    return all.map((operation) => taskOf(index, operation));
+  });
+}
+
+/** An operation as edits of the text. */
+function asEdits(operation: Operation): Operation[] {
+  const { kind, at } = operation;
+  if (kind === "hide") return operation.ranges.map((target): Operation => ({ kind: "edit", at, target, tokens: new Int32Array(0), erases: false }));
+  return kind === "replace" ? [{ kind: "edit", at, target: operation.target, tokens: operation.tokens, erases: false }] : [operation];
 }
 
 /** Compares tasks by their directives' names, then targets, and only then by their places in the array. */
@@ -67,6 +85,7 @@ interface Trace {
   lowered: readonly Lowered[];
   checkpoints: readonly Checkpoint[];
   erase: readonly EraseSet[];
+  prefill: ReadonlySet<number>;
   keepTailGap: boolean;
 }
 
@@ -140,13 +159,14 @@ function retentionOf({ group, counts }: Checkpoint): Retention[] {
   );
 }
 
-function outcomesOf({ directives, lowered, checkpoints }: Trace, { edits, lost }: Edited): Outcome[] {
+function outcomesOf({ directives, lowered, checkpoints, prefill }: Trace, { edits, lost }: Edited): Outcome[] {
   const outcomes = lowered.map((entry, index) => untouched(directives[index]!, index, entry, lost.has(index)));
   for (const { index, removed, inserted } of edits) {
     tell(outcomes[index]!, { hidden: removed, inserted, shifted: 0, delta: inserted - removed });
     outcomes[index]!.forgets = true;
   }
   for (const { group, counts } of checkpoints) tasksOf(group).forEach((task, i) => tell(outcomes[task.index]!, counts[i]!));
+  for (const index of prefill) if (outcomes[index]?.status === "applied") Object.assign(outcomes[index], { status: "recomputed", reason: "text_edit_is_cheaper" });
   return outcomes;
 }
 

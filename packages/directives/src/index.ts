@@ -1,4 +1,4 @@
-export { AKV_FIELDS, akvProjection, readAkv, type AkvOptions } from "./dialects/akv.ts";
+export { AKV_FIELDS, akvProjection, isContextRequest, readAkv, type AkvOptions } from "./dialects/akv.ts";
 export { AKV_LIMITS, type Projection } from "./dialects/akv-rules.ts";
 export { appliedEdits, type AnthropicLog, type AppliedEdit, type CacheBreakpoint, CLEARED, readCacheControl, readContextManagement } from "./dialects/anthropic.ts";
 export { type LeylineTuple, readLeyline, writeLeyline } from "./dialects/leyline.ts";

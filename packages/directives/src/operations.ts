@@ -45,12 +45,14 @@ export interface RetainOperation {
   seconds: number | null;
 }
 
-/** The text itself is edited before it is folded, and every trace of the target erased: the answer of the log in which it never stood. */
+/** The text itself is edited before it is folded: the answer of the log in which the target never stood. */
 export interface EditOperation {
   kind: "edit";
   at: number;
   target: Range;
   tokens: Int32Array;
+  /** Whether every trace of the target must go; false where the text is only edited because that is cheaper. */
+  erases: boolean;
 }
 
 /** Priority of cells that nobody spoke of. */

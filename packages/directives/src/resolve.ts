@@ -46,6 +46,7 @@ export class Resolver {
   readonly #log: Log;
   readonly #starts: Int32Array;
   #turns: readonly Range[] | undefined;
+  #ordered = false;
 
   constructor(log: Log) {
     this.#log = log;
@@ -175,8 +176,21 @@ export class Resolver {
 
   /** First token of a message, or of what follows where it has none. */
   #start(chat: ChatLog, message: number): number {
+    if (!this.#ordered) this.#checkOrder(chat.owners);
     const known = this.#starts[message]!;
     return known >= 0 ? known : (this.#starts[message] = firstOwnedFrom(chat.owners, message));
+  }
+
+  #checkOrder(owners: Int32Array): void {
+    for (let token = 1; token < owners.length; token++) {
+      if (owners[token]! >= owners[token - 1]!) continue;
+      throw new DirectiveError(
+        "log_invalid",
+        `Message ${owners[token]} is rendered behind message ${owners[token - 1]} (token ${token}): the template reorders messages, so no boundary between them can be named. Put it where it is rendered.`,
+        `messages[${owners[token]}]`,
+      );
+    }
+    this.#ordered = true;
   }
 }
 

@@ -6,6 +6,11 @@ import type { DialectMessage } from "./messages.ts";
 /** AKV's fields of a chat request. That one is present makes a context request, whatever its value: `null`, `{}` and `[]` too. */
 export const AKV_FIELDS = ["drop_message", "drop_rule", "reposition"] as const;
 
+/** Whether a body is a context request: it has a field of directives, native or AKV's, even an empty one. */
+export function isContextRequest(body: Readonly<Record<string, unknown>>): boolean {
+  return body.directives !== undefined || AKV_FIELDS.some((field) => body[field] !== undefined);
+}
+
 export interface AkvOptions {
   /** Messages of the log. */
   messages: number;

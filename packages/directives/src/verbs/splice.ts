@@ -47,7 +47,7 @@ export const splice = defineVerb({
       context.fail("replacement_invalid", "with", "An empty target with an empty replacement does nothing; name tokens to replace, or give some to insert.");
     }
     const refresh = args.mode === "refresh" ? (args.refresh_tokens ?? REFRESH_TOKENS) : 0;
-    const operation: Operation = args.mode === "forget" ? { kind: "edit", at, target, tokens } : { kind: "replace", at, target, tokens, refresh };
+    const operation: Operation = args.mode === "forget" ? { kind: "edit", at, target, tokens, erases: true } : { kind: "replace", at, target, tokens, refresh };
     return { at, ranges: [target], operations: [operation] };
   },
 });
