@@ -88,7 +88,7 @@ export class Simulation {
     else if (action < 17) this.#skip();
     else if (action < 18) this.#pin();
     else if (action < 19) this.#rank();
-    else if (this.#random.int(6) === 0) this.#erase();
+    else if (this.#random.int(2) === 0) this.#erase();
     else this.#now += this.#random.int(3);
     this.tree.checkIntegrity();
     same(this.tree.stats().cells, this.#resident.size, "cells with a value");
