@@ -8,6 +8,7 @@ export const RADIX_ERROR_CODES = {
   namespace_invalid: "invalid",
   limit_invalid: "invalid",
   lease_released: "invalid",
+  content_disabled: "unsupported",
   path_erased: "cancelled",
   nodes_exceeded: "capacity",
   namespaces_exceeded: "capacity",

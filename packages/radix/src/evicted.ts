@@ -23,7 +23,8 @@ function spansBefore<V>(node: Node<V>, cells: number): MatchSpan<V>[] {
   return spans.toReversed();
 }
 
-function pathTo<V>(node: Node<V>): Path {
+/** Tokens and events from the root to the end of `node`. */
+export function pathTo<V>(node: Node<V>): Path {
   const tokens = new Int32Array(endOf(node));
   const events: PathEvent[] = [];
   for (let at = node; at.parent !== null; at = at.parent) {

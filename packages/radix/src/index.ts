@@ -1,3 +1,5 @@
+export { compare } from "./compare.ts";
+export type { ContentOptions } from "./content.ts";
 export { RADIX_ERROR_CODES, RadixError, type ErrorKind, type RadixErrorCode } from "./errors.ts";
 export { namespaceKey, parseNamespaceKey, type Namespace } from "./namespace.ts";
 export { RANK } from "./lease.ts";

@@ -33,6 +33,7 @@ export function checkIntegrity<V>(store: NodeStore<V>, pins: PinBook<V>): void {
   require(totals.pinned === store.pinned.size, () => `pinned candidates: counted ${totals.pinned}, kept ${store.pinned.size}`);
   require(totals.pins === pins.cells && !pins.disorder(), () => `pinned cells: counted ${totals.pins}, kept ${pins.cells}`);
   require(store.candidates.disorder() === null && store.pinned.disorder() === null, () => "candidates are out of order");
+  require((store.content?.stale() ?? 0) === 0, () => `${store.content?.stale()} windows of nodes without cells`);
   require(store.arena.live === totals.cells + totals.holeCells, () => `tokens: ${store.arena.live} live in the arena`);
 }
 

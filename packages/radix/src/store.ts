@@ -1,5 +1,6 @@
 import { TokenArena, type Block } from "./arena.ts";
 import { Heap } from "./heap.ts";
+import type { ContentIndex } from "./content.ts";
 import { RadixError } from "./errors.ts";
 import { addChild, endOf, isIdle, Node, removeChild, replaceChild } from "./node.ts";
 import type { EvictionPolicy } from "./policy.ts";
@@ -53,10 +54,13 @@ export class NodeStore<V> {
   #holeCells = 0;
   #cared = 0;
 
-  constructor(ops: ValueOps<V>, limits: TreeLimits, policy: EvictionPolicy) {
+  readonly content: ContentIndex<V> | null;
+
+  constructor(ops: ValueOps<V>, limits: TreeLimits, policy: EvictionPolicy, content: ContentIndex<V> | null) {
     this.ops = ops;
     this.limits = limits;
     this.policy = policy;
+    this.content = content;
   }
 
   /** The root of a namespace, made when it is not there. A root has no cells and is in no count. */
@@ -111,6 +115,7 @@ export class NodeStore<V> {
     if (node.value === null) this.#holes++;
     else [upper.value, node.value] = this.ops.split(node.value, at);
     this.#enlist(upper);
+    if (upper.value !== null) this.content?.add(upper, node);
     const heap = this.#heapOf(node);
     heap?.put(node);
     heap?.put(upper);
@@ -143,12 +148,14 @@ export class NodeStore<V> {
     this.#holes--;
     this.#holeCells -= node.length;
     this.#cells += node.length;
+    this.content?.add(node);
     this.settle(node, true);
   }
 
   /** Takes a node's value away: it becomes a hole, and goes when nothing needs it. The value is the caller's. */
   empty(node: Node<V>): V {
     const value = node.value!;
+    this.content?.remove(node);
     this.candidates.remove(node);
     this.pinned.remove(node);
     node.value = null;

@@ -1,4 +1,6 @@
 import type { Block } from "./arena.ts";
+import { ContentIndex, type ContentOptions } from "./content.ts";
+import { contentMatches } from "./content-match.ts";
 import { EraseRun, Fences } from "./erase.ts";
 import { RadixError } from "./errors.ts";
 import { checkIntegrity } from "./integrity.ts";
@@ -9,7 +11,7 @@ import { PinBook } from "./pins.ts";
 import { leastRecentlyUsed, type EvictionPolicy } from "./policy.ts";
 import { evictedNode } from "./evicted.ts";
 import { NodeStore } from "./store.ts";
-import type { Difference, ErasePattern, Erasure, Evicted, MatchEnd, MatchLease, Path, TreeLimits, TreeStats, ValueOps } from "./types.ts";
+import type { ContentMatch, ContentQuery, Difference, ErasePattern, Erasure, Evicted, MatchEnd, MatchLease, Path, TreeLimits, TreeStats, ValueOps } from "./types.ts";
 import { checkPath, commonLength, explain, walk, type Place } from "./walk.ts";
 
 export const TREE_LIMITS: TreeLimits = {
@@ -33,6 +35,8 @@ export interface TreeOptions<V> {
   evictionCells?: number;
   /** Told of each eviction before the value is released. It must not call the tree. */
   onEvict?: (evicted: Evicted<V>) => void;
+  /** Keeps an index of texts by content, for `findContent`. Default: none. */
+  content?: ContentOptions;
   /** How many cells behind an event are the event's own and no tokens of the log. Needed by `erase`. Default: none. */
   ownedCells?: OwnedCells;
   /** Milliseconds, for the end of pins. Default: `Date.now`. */
@@ -73,7 +77,8 @@ export class RadixTree<V> {
     for (const [name, value] of Object.entries(this.limits)) {
       if (!(value >= 1)) throw new RadixError("limit_invalid", `${name} must be at least 1, not ${value}`, `limits.${name}`);
     }
-    this.#store = new NodeStore(ops, this.limits, options.policy ?? leastRecentlyUsed);
+    const content = options.content === undefined ? null : new ContentIndex<V>(options.content);
+    this.#store = new NodeStore(ops, this.limits, options.policy ?? leastRecentlyUsed, content);
     this.#pins = new PinBook(this.#store, options.clock ?? Date.now);
     this.#ownedCells = options.ownedCells ?? (() => 0);
     this.#fences = new Fences(this.limits.erasuresMax, this.#ownedCells);
@@ -139,6 +144,19 @@ export class RadixTree<V> {
     }
     const last = this.#extend(this.#cut(place), path, place, to, value);
     return this.#lease(last, from, "whole", null);
+  }
+
+  /**
+   * Stretches of `path` from cell `from` on that the tree holds elsewhere, behind other cells: a message that was moved, a file that was
+   * read again. Nothing is offered but what `query` says is the same, or is asked for as an approximation. `content_disabled` unless the
+   * tree was made with `content`.
+   */
+  findContent(namespace: string, path: Path, from: number, query: ContentQuery = {}): ContentMatch<V>[] {
+    this.#check(path, from);
+    if (this.#store.content === null) throw new RadixError("content_disabled", "this tree keeps no index of contents: make it with `content`");
+    const root = this.#store.roots.get(namespace);
+    const lease = (last: Node<V>, start: number) => this.#lease(last, start, "whole", null);
+    return root === undefined ? [] : contentMatches(this.#store, this.#store.content, root, path, from, query, lease);
   }
 
   /** Evicts at least `cells` cells, the least valuable first. Returns how many went: fewer where the rest is leased or pinned. */

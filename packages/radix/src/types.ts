@@ -116,6 +116,36 @@ export interface Evicted<V> {
   path(): Path;
 }
 
+export interface ContentQuery {
+  /**
+   * Offer segments that were computed behind other cells than they would stand behind here. Reusing one changes the answer; whoever asks
+   * for it says so. Default: no.
+   */
+  approximate?: boolean;
+  /**
+   * Whether cells at `sourceAt` of a path that the tree holds saw, and will see, the same as at `at` of the path asked for: the same
+   * visible cells at the same distances. Only the caller can know, who knows what events mean. Default: never.
+   */
+  sameContext?: (source: Path, sourceAt: number, path: Path, at: number, length: number) => boolean;
+  /** Segments at most. Default 64. */
+  matchesMax?: number;
+}
+
+/** A stretch of a path that stands elsewhere in the tree, with cells. */
+export interface ContentMatch<V> {
+  /** First cell of the path that was asked for. */
+  readonly at: number;
+  readonly length: number;
+  /** First cell on the path on which it was found, counted from the root. */
+  readonly sourceAt: number;
+  /** The path on which it was found, up to its end. */
+  readonly source: Path;
+  /** Reusing it gives the cells that computing would; otherwise it is a candidate for whoever accepts others. */
+  readonly exact: boolean;
+  /** Taken in the same call; release it. Its cells are the segment's. */
+  readonly lease: MatchLease<V>;
+}
+
 /** Which cells an erasure is about: those of logs that have a certain text at a certain place, and all that was computed after it. */
 export interface ErasePattern {
   /** Tokens of the log without any that events own, up to the end of the text that must go. */

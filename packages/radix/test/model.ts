@@ -75,6 +75,7 @@ export class Simulation {
       evictionCells: random.pick([1, 3, 1000]),
       clock: () => this.#now,
       ownedCells,
+      ...(random.int(3) === 0 ? { content: { windowCells: 2, cellsMin: 3 } } : {}),
       ...(policy === undefined ? {} : { policy }),
     });
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RadixError, RadixTree } from "../src/index.ts";
+import { compare, RadixError, RadixTree } from "../src/index.ts";
 import { Handles, identities, path, type Handle } from "./support.ts";
 
 const NS = "model";
@@ -82,6 +82,19 @@ describe("match", () => {
     for (const text of ["a q", "x q"]) tree.match(NS, path(text)).release();
     expect(tree.stats().nodes).toBe(4);
     tree.checkIntegrity();
+  });
+});
+
+describe("two paths", () => {
+  it("are compared by the first cell in which token or event differ", () => {
+    const token = (word: string) => path(word).tokens[0]!;
+    expect(compare(path("a b c"), path("a b c d"))).toBeNull();
+    expect(compare(path("a b c"), path("a x c"))).toEqual({ cell: 1, known: { event: null, token: token("b") }, asked: { event: null, token: token("x") } });
+    expect(compare(path("a [e] b"), path("a [f] b"))?.asked).toEqual({ event: "f", token: token("b") });
+    expect(compare(path("a b [e] c"), path("a b c"))).toMatchObject({ cell: 2, known: { event: "e" }, asked: { event: null } });
+    expect(compare(path("[e] a"), path("a"))?.cell).toBe(0);
+    expect(compare(path("a [e]"), path("a"))).toBeNull();
+    expect(compare(path("a [e] b [f] c"), path("a [e] b [f] d"))).toMatchObject({ cell: 2, known: { event: "f" }, asked: { event: "f" } });
   });
 });
 
