@@ -1,5 +1,5 @@
 import { Bench } from "tinybench";
-import { type Directive, fold, type Log, parseDirectives } from "../src/index.ts";
+import { type Directive, fold, type Log, parseDirectives, parseText, printText } from "../src/index.ts";
 
 const TOKENS = 1_000_000;
 const EDITS = 1_000;
@@ -26,10 +26,26 @@ function chat(): { log: Log; json: unknown[] } {
   return { log, json };
 }
 
+/** Splices of 200 tokens, each with a stub of three, some in each mode. */
+function splices(count: number, length: number, mode: string): Directive[] {
+  const every = Math.floor(length / count);
+  return parseDirectives(
+    Array.from({ length: count }, (_, i) => {
+      const at = { token: (i + 1) * every };
+      return { op: "splice", target: { tokens: [at.token - every, at.token - every + 200] }, with: [1, 2, 3], mode, at };
+    }),
+  );
+}
+
 const long = plainLog(TOKENS);
+const amortized = splices(EDITS, TOKENS, "amortize");
+const refreshed = splices(EDITS, TOKENS, "refresh");
+const forgotten = splices(EDITS, TOKENS, "forget");
 const many = edits(EDITS, TOKENS);
 const few = edits(10, TOKENS);
 const { log, json } = chat();
+const text = printText(parseDirectives(json));
+const before = fold(long, many.slice(0, -2));
 
 const bench = new Bench({ time: 1_000, warmupTime: 200 });
 bench
@@ -38,6 +54,21 @@ bench
   })
   .add("fold 1M tokens with 10 directives", () => {
     fold(long, few);
+  })
+  .add(`fold 1M tokens with ${EDITS} splices`, () => {
+    fold(long, amortized);
+  })
+  .add(`fold 1M tokens with ${EDITS} refreshes`, () => {
+    fold(long, refreshed);
+  })
+  .add(`fold 1M tokens with ${EDITS} forgets`, () => {
+    fold(long, forgotten);
+  })
+  .add("fold one more turn of 1M tokens", () => {
+    fold(long, many, { previous: before });
+  })
+  .add("parse 1,024 lines of text", () => {
+    parseText(text);
   })
   .add("parse 1,024 directives", () => {
     parseDirectives(json);
