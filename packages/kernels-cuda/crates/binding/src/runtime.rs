@@ -206,9 +206,10 @@ impl NativeRuntime {
         }
         // SAFETY: memory of a SharedArrayBuffer cannot be detached, and the array is held until the promise has settled.
         let flag = unsafe { CancelFlag::new(cancel.as_ptr()) };
+        let with_logits = fields.logits.is_some();
         let (settle, object) = promise(env, move |outcome| {
             drop(cancel);
-            StepResultFields::from(outcome)
+            StepResultFields::new(outcome, with_logits)
         })?;
         let job = Job::Step { step: Box::new(fields.to_step()), cancel: flag, settle };
         if let Err(Job::Step { settle, .. }) = self.engine.send(job) {

@@ -105,8 +105,9 @@ pub struct StepResultFields {
     pub logits: Option<Float32Array>,
 }
 
-impl From<Outcome> for StepResultFields {
-    fn from(outcome: Outcome) -> Self {
+impl StepResultFields {
+    /// `with_logits`: whether the step asked for them.
+    pub fn new(outcome: Outcome, with_logits: bool) -> Self {
         let (draws, counts) = (outcome.draws, outcome.counts);
         Self {
             ids: draws.ids.into(),
@@ -120,7 +121,7 @@ impl From<Outcome> for StepResultFields {
                 rotations: counts.rotations as u32,
                 bytes_moved: counts.bytes_moved as u32,
             },
-            logits: outcome.logits.map(Float32Array::from),
+            logits: with_logits.then(|| outcome.logits.into()),
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod reference;
 pub mod rotary;
 pub mod scalar;
 pub mod small;
+pub mod softmax;
 mod vector;
 
 pub use buffer::{Arena, Buffer};

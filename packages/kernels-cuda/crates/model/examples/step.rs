@@ -99,8 +99,25 @@ impl Clock {
     }
 }
 
-/// What this thread has run, as Linux counts it.
+/// What this thread has run, as the system counts it.
+#[cfg(target_os = "linux")]
 fn processor_milliseconds() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(text.split(' ').next()?.parse::<f64>().ok()? / 1e6)
+    #[repr(C)]
+    struct Time {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut Time) -> i32;
+    }
+    const THREAD: i32 = 3;
+    let mut time = Time { seconds: 0, nanoseconds: 0 };
+    // SAFETY: the struct is the system's `timespec` on 64-bit Linux.
+    let result = unsafe { clock_gettime(THREAD, &mut time) };
+    (result == 0).then(|| time.seconds as f64 * 1e3 + time.nanoseconds as f64 / 1e6)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processor_milliseconds() -> Option<f64> {
+    None
 }

@@ -53,12 +53,12 @@ pub struct Counts {
     pub bytes_moved: usize,
 }
 
-/// What a step came to.
+/// What a step came to. Its vectors keep their room from step to step.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub draws: Draws,
-    /// O · V, when the step asks for them.
-    pub logits: Option<Vec<f32>>,
+    /// O · V when the step asks for them, else empty.
+    pub logits: Vec<f32>,
     pub counts: Counts,
 }
 
@@ -129,7 +129,14 @@ impl Engine {
     ///
     /// Errors: `step_invalid` (nothing was written), and those of `checkpoint`.
     pub fn step(&mut self, step: &Step, checkpoint: &Checkpoint<'_>) -> Result<Outcome> {
-        step.check(&self.facts())?;
+        let mut outcome = Outcome::default();
+        self.step_into(step, checkpoint, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// The same into what an earlier step came to. A step of a shape that was seen before allocates nothing.
+    pub fn step_into(&mut self, step: &Step, checkpoint: &Checkpoint<'_>, outcome: &mut Outcome) -> Result<()> {
+        step.check(&self.facts(), &mut self.scratch.slots)?;
         let Self { machine, scratch, previous } = self;
         scratch.begin(step, machine);
         machine.embed(step, previous, scratch);
@@ -143,9 +150,10 @@ impl Engine {
             machine.attend(layer, scratch);
             machine.feed(layer, scratch);
         }
-        let (draws, logits) = machine.outputs(step, scratch);
-        previous.clone_from(&draws.ids);
-        Ok(Outcome { draws, logits, counts: counts(step, &scratch.plan) })
+        machine.outputs(step, scratch, outcome);
+        outcome.counts = counts(step, &scratch.plan);
+        previous.clone_from(&outcome.draws.ids);
+        Ok(())
     }
 }
 

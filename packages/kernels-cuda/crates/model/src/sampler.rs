@@ -1,6 +1,6 @@
 //! From the logits of one output to an id: a pure function of logits, sampler, biases and mask.
 
-use palimpsest_kernels::lanes::{LANES, exp};
+use palimpsest_kernels::softmax::LogSum;
 
 use crate::step::Sampler;
 
@@ -13,6 +13,12 @@ pub struct Constraints<'a> {
     pub mask: Option<&'a [u32]>,
 }
 
+impl Constraints<'_> {
+    fn is_empty(&self) -> bool {
+        self.bias_id.is_empty() && self.mask.is_none()
+    }
+}
+
 /// Room that outputs share, so that a draw allocates nothing once it has grown.
 #[derive(Default)]
 pub struct Workspace {
@@ -20,33 +26,11 @@ pub struct Workspace {
     candidates: Vec<(f32, u32)>,
 }
 
-/// ln Σ e^logit over the raw logits, in f64, NaN left out. −∞ when nothing is left.
-pub fn log_sum(logits: &[f32]) -> f64 {
-    let mut highest = f32::NEG_INFINITY;
-    for logit in logits {
-        highest = if *logit > highest { *logit } else { highest };
+impl Workspace {
+    /// Room for so many candidates.
+    pub fn reserve(&mut self, candidates: usize) {
+        self.candidates.reserve(candidates.saturating_sub(self.candidates.len()));
     }
-    if !highest.is_finite() {
-        return f64::from(highest);
-    }
-    let mut sums = [0f64; LANES];
-    let (chunks, rest) = logits.as_chunks::<LANES>();
-    for chunk in chunks {
-        for lane in 0..LANES {
-            sums[lane] += weight(chunk[lane], highest);
-        }
-    }
-    for (sum, logit) in sums.iter_mut().zip(rest) {
-        *sum += weight(*logit, highest);
-    }
-    f64::from(highest) + sums.iter().sum::<f64>().ln()
-}
-
-/// e^(logit − highest); 0 for NaN.
-#[inline(always)]
-fn weight(logit: f32, highest: f32) -> f64 {
-    let difference = logit - highest;
-    f64::from(if difference.is_nan() { 0.0 } else { exp::<false>(difference) })
 }
 
 /// Whether (logit, id) `a` stands before `b`: higher logits first, then lower ids. NaN was replaced before.
@@ -79,13 +63,26 @@ fn keep_best(candidates: &mut Vec<(f32, u32)>, count: usize) {
     candidates.sort_unstable_by(order);
 }
 
-/// Draws one id out of `0 … sampled − 1`.
+/// Draws one id out of `0 … sampled − 1`. `sum`: that of the raw logits.
 ///
 /// Biases are added and masked ids left out; temperature 0 takes the highest logit (the lowest id among equals). Otherwise logits are
 /// divided by the temperature, and candidates are cut by min-p (probability below `min_p` times the highest), then top-k, then top-p
 /// (the shortest row of the best whose probability, among those left, reaches `top_p`). The draw inverts the distribution at the
 /// number that Philox4x32-10 gives for key `seed` and counter `draw`.
-pub fn draw(logits: &[f32], sampled: usize, sampler: &Sampler, constraints: &Constraints<'_>, workspace: &mut Workspace) -> u32 {
+pub fn draw(
+    logits: &[f32],
+    sum: &LogSum,
+    sampled: usize,
+    sampler: &Sampler,
+    constraints: &Constraints<'_>,
+    workspace: &mut Workspace,
+) -> u32 {
+    if sampler.temperature == 0.0 && constraints.is_empty() {
+        // The highest is known, and -0 equals 0. Where it lies past the vocabulary, or is no number, the long way finds the id.
+        if let Some(id) = logits[..sampled].iter().position(|logit| *logit == sum.highest) {
+            return id as u32;
+        }
+    }
     let candidates = &mut workspace.candidates;
     gather(&logits[..sampled], constraints, candidates);
     let best = *candidates.iter().min_by(|a, b| order(a, b)).expect("a mask allows at least one id");

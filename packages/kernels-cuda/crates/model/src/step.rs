@@ -84,6 +84,12 @@ impl Step {
         self.view_of[at] as usize..self.view_of[at + 1] as usize
     }
 
+    /// Whether some output looks at more than the highest logit.
+    pub fn draws_from_candidates(&self) -> bool {
+        let sampled = self.samplers.iter().any(|sampler| sampler.temperature > 0.0);
+        sampled || self.out_top.iter().any(|top| *top > 0) || !self.bias_id.is_empty() || !self.mask_of.is_empty()
+    }
+
     /// Cells of a view.
     pub fn view_cells(&self, group: usize, segment: usize) -> usize {
         self.view(group, segment).map(|run| self.run_length[run] as usize).sum()

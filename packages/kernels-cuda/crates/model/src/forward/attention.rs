@@ -145,11 +145,10 @@ impl Machine {
     /// Rotates the tile's raw queries by p − Δ for each shift: `[shift][query][key size]`.
     fn rotate(&self, targets: &Targets<'_>, tile: &Tile, kv_head: usize, shifts: &[i32], own: &mut ThreadScratch) {
         let shape = &self.weights.shape;
-        let (size, queries) = (shape.key_size, tile.queries());
+        let size = shape.key_size;
         let rotary = &self.weights.rotaries[self.weights.layers[targets.layer].rotary];
         let pairs = rotary.pair_count();
         let scale = shape.attention_scale * rotary.magnitude;
-        grow(&mut own.queries, shifts.len() * queries * size);
         let head_first = kv_head * shape.heads_of_kv() + tile.head_first;
         for (rotation, shift) in shifts.iter().enumerate() {
             for row in 0..tile.rows {

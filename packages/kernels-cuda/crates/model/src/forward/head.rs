@@ -3,10 +3,12 @@
 use std::slice::from_ref;
 use std::sync::Mutex;
 
-use super::Machine;
+use palimpsest_kernels::softmax::log_sum;
+
 use super::rows::grain;
 use super::scratch::{Numbers, Scratch, exclusive};
-use crate::sampler::{Constraints, Workspace, draw, log_sum, top};
+use super::{Machine, Outcome};
+use crate::sampler::{Constraints, Workspace, draw, top};
 use crate::step::Step;
 
 /// Rows whose logits are held at a time.
@@ -21,9 +23,25 @@ pub struct Draws {
     pub top_logprobs: Vec<f32>,
 }
 
+impl Draws {
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.logprobs.clear();
+        self.top_ids.clear();
+        self.top_logprobs.clear();
+    }
+
+    fn push(&mut self, output: &Drawn) {
+        self.ids.push(output.id);
+        self.logprobs.push(output.logprob);
+        self.top_ids.extend(output.top.iter().map(|(id, _)| *id as i32));
+        self.top_logprobs.extend(output.top.iter().map(|(_, logprob)| logprob));
+    }
+}
+
 /// One output.
-#[derive(Clone, Debug, Default)]
-struct Drawn {
+#[derive(Debug, Default)]
+pub struct Drawn {
     id: i32,
     logprob: f32,
     top: Vec<(u32, f32)>,
@@ -31,37 +49,41 @@ struct Drawn {
 
 impl Machine {
     /// Logits of the wanted rows, and what each output draws from them.
-    pub fn outputs(&self, step: &Step, scratch: &mut Scratch) -> (Draws, Option<Vec<f32>>) {
+    pub fn outputs(&self, step: &Step, scratch: &mut Scratch, outcome: &mut Outcome) {
         let (shape, outputs) = (&self.weights.shape, step.outputs());
-        let mut logits = step.logits.map(|numbers| vec![0f32; numbers]);
-        let drawn: Vec<Mutex<Drawn>> = (0..outputs).map(|_| Mutex::default()).collect();
+        outcome.logits.clear();
+        outcome.logits.resize(step.logits.unwrap_or(0), 0.0);
+        scratch.drawn.resize_with(outputs.max(scratch.drawn.len()), Mutex::default);
         // Outputs in the order of their rows; rows that are left stand in the same order.
-        let mut order: Vec<usize> = (0..outputs).collect();
-        order.sort_by_key(|output| step.out_row[*output]);
+        scratch.output_order.clear();
+        scratch.output_order.extend(0..outputs);
+        scratch.output_order.sort_unstable_by_key(|output| step.out_row[*output]);
         let mut next = 0;
         for first in (0..scratch.rows).step_by(LOGIT_ROWS) {
             let rows = LOGIT_ROWS.min(scratch.rows - first);
             self.logits(first, rows, scratch);
-            let last_row = scratch.rows_left[first + rows - 1];
-            let here = order[next..].iter().take_while(|output| step.out_row[**output] as usize <= last_row).count();
-            let here = &order[next..next + here];
+            let Scratch { threads, rows_left, logits, drawn, output_order, .. } = &*scratch;
+            let rows = &rows_left[first..first + rows];
+            let last = *rows.last().expect("a row");
+            let here = &output_order[next..];
+            let here = &here[..here.partition_point(|output| step.out_row[*output] as usize <= last)];
             next += here.len();
-            let all = logits.as_mut().map(|logits| Numbers::of(logits));
-            let Scratch { threads, rows_left, logits: numbers, .. } = &*scratch;
+            let copies = Numbers::of(&mut outcome.logits);
             self.pool.run(here.len(), grain(&self.pool, here.len(), 10 * shape.vocabulary), &|range, thread| {
                 let mut own = exclusive(&threads[thread]);
                 for output in &here[range] {
-                    let row = rows_left[first..first + rows].binary_search(&(step.out_row[*output] as usize)).expect("a wanted row");
-                    let row_logits = &numbers[row * shape.vocabulary..][..shape.vocabulary];
-                    if let Some(all) = &all {
+                    let row = rows.binary_search(&(step.out_row[*output] as usize)).expect("a wanted row");
+                    let logits = &logits[row * shape.vocabulary..][..shape.vocabulary];
+                    if step.logits.is_some() {
                         // SAFETY: each output belongs to one task.
-                        unsafe { all.part(*output * shape.vocabulary, shape.vocabulary) }.copy_from_slice(row_logits);
+                        unsafe { copies.part(*output * shape.vocabulary, shape.vocabulary) }.copy_from_slice(logits);
                     }
-                    *exclusive(&drawn[*output]) = draw_output(step, *output, row_logits, shape.sampled, &mut own.sampler);
+                    draw_output(step, *output, logits, shape.sampled, &mut own.sampler, &mut exclusive(&drawn[*output]));
                 }
             });
         }
-        (collect(drawn), logits)
+        outcome.draws.clear();
+        scratch.drawn[..outputs].iter_mut().for_each(|drawn| outcome.draws.push(&exclusive(drawn)));
     }
 
     /// scratch.logits[row] = head(norm(hidden[first + row]))
@@ -78,18 +100,22 @@ impl Machine {
     }
 }
 
-fn draw_output(step: &Step, output: usize, logits: &[f32], sampled: usize, workspace: &mut Workspace) -> Drawn {
+fn draw_output(step: &Step, output: usize, logits: &[f32], sampled: usize, workspace: &mut Workspace, drawn: &mut Drawn) {
+    let sum = log_sum(logits);
     let target = step.out_target[output];
-    let id = if target >= 0 {
+    drawn.id = if target >= 0 {
         target
     } else {
         let sampler = &step.samplers[step.out_sampler[output] as usize];
-        draw(logits, sampled, sampler, &constraints(step, output, logits.len()), workspace) as i32
+        draw(logits, &sum, sampled, sampler, &constraints(step, output, logits.len()), workspace) as i32
     };
-    let total = log_sum(logits);
-    let logprob = |id: usize| (f64::from(logits[id]) - total) as f32;
-    let best = top(logits, sampled, step.out_top[output] as usize, workspace);
-    Drawn { id, logprob: logprob(id as usize), top: best.iter().map(|(_, id)| (*id, logprob(*id as usize))).collect() }
+    let logprob = |id: usize| (f64::from(logits[id]) - sum.log_sum) as f32;
+    drawn.logprob = logprob(drawn.id as usize);
+    drawn.top.clear();
+    if step.out_top[output] > 0 {
+        let best = top(logits, sampled, step.out_top[output] as usize, workspace);
+        drawn.top.extend(best.iter().map(|(_, id)| (*id, logprob(*id as usize))));
+    }
 }
 
 fn constraints(step: &Step, output: usize, vocabulary: usize) -> Constraints<'_> {
@@ -97,16 +123,4 @@ fn constraints(step: &Step, output: usize, vocabulary: usize) -> Constraints<'_>
     let words = vocabulary.div_ceil(32);
     let mask = step.mask_of.get(output).filter(|mask| **mask >= 0).map(|mask| &step.mask[*mask as usize * words..][..words]);
     Constraints { bias_id: &step.bias_id[biases.clone()], bias_value: &step.bias_value[biases], mask }
-}
-
-fn collect(drawn: Vec<Mutex<Drawn>>) -> Draws {
-    let mut draws = Draws::default();
-    for output in drawn {
-        let output = output.into_inner().expect("no panic while held");
-        draws.ids.push(output.id);
-        draws.logprobs.push(output.logprob);
-        draws.top_ids.extend(output.top.iter().map(|(id, _)| *id as i32));
-        draws.top_logprobs.extend(output.top.iter().map(|(_, logprob)| logprob));
-    }
-    draws
 }

@@ -144,6 +144,11 @@ impl Plan {
         &self.shifts[self.blocks[block].shift_first..self.blocks[block].shift_end]
     }
 
+    /// Distinct shifts in one block at most.
+    pub fn shifts_of_block_max(&self) -> usize {
+        self.blocks.iter().map(|block| block.shift_end - block.shift_first).max().unwrap_or(0)
+    }
+
     fn run(&mut self, step: &Step, run: usize, page_size: usize) {
         let mut entry = step.run_page[run] as usize;
         let mut first = step.run_first[run] as usize;

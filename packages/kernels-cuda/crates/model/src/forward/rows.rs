@@ -128,18 +128,24 @@ impl Machine {
     /// hidden[first …] += linear(activations), through a norm where the model has one.
     pub fn add(&self, linear: &Linear, post_norm: Option<&[f32]>, first: usize, rows: usize, scratch: &mut Scratch) {
         let embedding = self.weights.shape.embedding;
-        let hidden = &mut scratch.hidden[first * embedding..(first + rows) * embedding];
-        let x = scratch.activations.view(rows);
+        let Scratch { hidden, product, activations, threads, .. } = scratch;
+        let hidden = Numbers::of(&mut hidden[first * embedding..(first + rows) * embedding]);
+        let x = activations.view(rows);
         let Some(norm) = post_norm else {
-            return self.multiply(from_ref(linear), &x, Numbers::of(hidden), true);
+            return self.multiply(from_ref(linear), &x, hidden, true);
         };
-        let product = &mut scratch.product[..rows * embedding];
         self.multiply(from_ref(linear), &x, Numbers::of(product), false);
-        let mut normal = vec![0.0; embedding];
-        for (hidden, product) in hidden.chunks_exact_mut(embedding).zip(product.chunks_exact(embedding)) {
-            self.kernels.normalize(product, norm, self.weights.shape.epsilon, &mut values_only(&mut normal));
-            hidden.iter_mut().zip(&normal).for_each(|(hidden, number)| *hidden += number);
-        }
+        self.pool.run(rows, grain(&self.pool, rows, 5 * embedding), &|range, thread| {
+            let mut own = exclusive(&threads[thread]);
+            for row in range {
+                let normal = &mut own.row[..embedding];
+                let product = &product[row * embedding..][..embedding];
+                self.kernels.normalize(product, norm, self.weights.shape.epsilon, &mut values_only(normal));
+                // SAFETY: each row belongs to one task.
+                let hidden = unsafe { hidden.part(row * embedding, embedding) };
+                hidden.iter_mut().zip(normal).for_each(|(hidden, number)| *hidden += *number);
+            }
+        });
     }
 
     /// Norm of the first `rows` rows of `hidden`, as activations for the products with `next`.

@@ -6,11 +6,12 @@ use palimpsest_kernels::level::{BLOCK, QUERY_TILE, RANK_BLOCK};
 use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations};
 
 use super::Machine;
-use super::head::LOGIT_ROWS;
+use super::head::{Drawn, LOGIT_ROWS};
 use super::plan::Plan;
 use super::rows::ROW_CHUNK;
 use super::tiles::Tiles;
 use crate::step::Step;
+use crate::weights::Shape;
 
 /// Rows of activations in every form that the model's matrices read.
 #[derive(Default)]
@@ -134,18 +135,24 @@ pub struct ThreadScratch {
     pub cosines: Vec<f32>,
     pub sines: Vec<f32>,
     pub head: Vec<f32>,
+    /// A row of the residual stream.
+    pub row: Vec<f32>,
     pub sampler: crate::sampler::Workspace,
 }
 
 impl ThreadScratch {
-    pub fn shape(&mut self, key_size: usize, value_size: usize) {
+    /// `shifts`: of one block at most. `candidates`: ids that a draw sorts.
+    fn shape(&mut self, shape: &Shape, shifts: usize, candidates: usize) {
+        grow(&mut self.queries, shifts * QUERY_TILE * shape.key_size);
         grow(&mut self.scores, QUERY_TILE * (RANK_BLOCK + 16));
-        grow(&mut self.sums, QUERY_TILE * value_size);
+        grow(&mut self.sums, QUERY_TILE * shape.value_size);
         grow(&mut self.maxima, QUERY_TILE);
         grow(&mut self.weights, QUERY_TILE);
-        grow(&mut self.cosines, key_size);
-        grow(&mut self.sines, key_size);
-        grow(&mut self.head, key_size);
+        grow(&mut self.cosines, shape.key_size);
+        grow(&mut self.sines, shape.key_size);
+        grow(&mut self.head, shape.key_size);
+        grow(&mut self.row, shape.embedding);
+        self.sampler.reserve(candidates);
     }
 }
 
@@ -190,6 +197,11 @@ pub struct Scratch {
     pub maxima: Vec<f32>,
     pub weights: Vec<f32>,
     pub threads: Vec<Mutex<ThreadScratch>>,
+    /// Outputs in the order of their rows, and what each drew.
+    pub output_order: Vec<usize>,
+    pub drawn: Vec<Mutex<Drawn>>,
+    /// Of the check.
+    pub slots: Vec<(i32, usize)>,
 }
 
 impl Scratch {
@@ -208,11 +220,14 @@ impl Scratch {
         while self.threads.len() < machine.pool.threads() {
             self.threads.push(Mutex::default());
         }
-        for thread in &mut self.threads {
-            thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).shape(shape.key_size, shape.value_size);
-        }
         let windows = &machine.weights.windows;
         self.plan.build(step, 0, machine.cells.shape().page_size, windows);
+        // Every thread's memory grows here: who first gets which task is not known.
+        let candidates = if step.draws_from_candidates() { shape.sampled } else { 0 };
+        for thread in &mut self.threads {
+            let thread = thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+            thread.shape(shape, self.plan.shifts_of_block_max(), candidates);
+        }
         self.tiles.resize_with(windows.len(), Tiles::default);
         self.rows_left.clear();
         self.rows_left.extend(0..rows);

@@ -29,8 +29,10 @@ pub const ROWS_MAX: usize = 65_536;
 pub const TOP_MAX: u8 = 20;
 
 impl Step {
+    /// `slots`: room that the check uses.
+    ///
     /// Errors: `step_invalid`; `param` names the field, with its index where one entry is at fault.
-    pub fn check(&self, facts: &Facts) -> Result<()> {
+    pub fn check(&self, facts: &Facts, slots: &mut Vec<(i32, usize)>) -> Result<()> {
         self.check_rows(facts)?;
         self.check_segments(facts)?;
         self.check_runs(facts)?;
@@ -41,7 +43,7 @@ impl Step {
         self.check_samplers()?;
         self.check_biases(facts)?;
         self.check_masks(facts)?;
-        self.check_slots(facts)
+        self.check_slots(facts, slots)
     }
 
     fn check_rows(&self, facts: &Facts) -> Result<()> {
@@ -207,9 +209,8 @@ impl Step {
     }
 
     /// No slot of a group is stored twice.
-    fn check_slots(&self, facts: &Facts) -> Result<()> {
+    fn check_slots(&self, facts: &Facts, slots: &mut Vec<(i32, usize)>) -> Result<()> {
         let rows = self.rows();
-        let mut slots: Vec<(i32, usize)> = Vec::with_capacity(rows);
         for group in 0..facts.groups {
             slots.clear();
             slots.extend((0..rows).filter(|row| self.store[*row] == 1).map(|row| (self.cell[group * rows + row], group * rows + row)));

@@ -216,8 +216,7 @@ pub fn execute(opened: &mut Opened, logs: &[Log], habits: Habits, random: &mut R
 }
 
 fn collect(outcome: &Outcome, asked: &[(usize, usize)], running: &mut [Running], vocabulary: usize) {
-    let logits = outcome.logits.as_ref().unwrap();
-    for ((log, cell), row) in asked.iter().zip(logits.chunks_exact(vocabulary)) {
+    for ((log, cell), row) in asked.iter().zip(outcome.logits.chunks_exact(vocabulary)) {
         let known = &mut running[*log].logits;
         if *cell == known.len() {
             known.push(row.to_vec());
