@@ -52,7 +52,7 @@ export class ContentIndex<V> {
 
   /** Windows that are remembered of nodes without cells, for integrity checks. */
   stale(): number {
-    const all = [...this.#places.values()].flatMap((places) => [...places.values()]);
+    const all = [...this.#places.values()].flatMap((places) => Array.from(places.values()));
     return all.filter(({ node }) => node.index < 0 || node.value === null).length;
   }
 

@@ -17,6 +17,8 @@ function setup(limits = {}) {
   return { ops, tree, put, known };
 }
 
+const token = (word: string) => path(word).tokens[0]!;
+
 const codeOf = (act: () => unknown) => {
   try {
     act();
@@ -87,7 +89,6 @@ describe("match", () => {
 
 describe("two paths", () => {
   it("are compared by the first cell in which token or event differ", () => {
-    const token = (word: string) => path(word).tokens[0]!;
     expect(compare(path("a b c"), path("a b c d"))).toBeNull();
     expect(compare(path("a b c"), path("a x c"))).toEqual({ cell: 1, known: { event: null, token: token("b") }, asked: { event: null, token: token("x") } });
     expect(compare(path("a [e] b"), path("a [f] b"))?.asked).toEqual({ event: "f", token: token("b") });
