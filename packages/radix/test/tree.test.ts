@@ -17,7 +17,7 @@ function setup(limits = {}) {
   return { ops, tree, put, known };
 }
 
-const token = (word: string) => path(word).tokens[0]!;
+const idOf = (word: string) => path(word).tokens[0]!;
 
 const codeOf = (act: () => unknown) => {
   try {
@@ -90,8 +90,8 @@ describe("match", () => {
 describe("two paths", () => {
   it("are compared by the first cell in which token or event differ", () => {
     expect(compare(path("a b c"), path("a b c d"))).toBeNull();
-    expect(compare(path("a b c"), path("a x c"))).toEqual({ cell: 1, known: { event: null, token: token("b") }, asked: { event: null, token: token("x") } });
-    expect(compare(path("a [e] b"), path("a [f] b"))?.asked).toEqual({ event: "f", token: token("b") });
+    expect(compare(path("a b c"), path("a x c"))).toEqual({ cell: 1, known: { event: null, token: idOf("b") }, asked: { event: null, token: idOf("x") } });
+    expect(compare(path("a [e] b"), path("a [f] b"))?.asked).toEqual({ event: "f", token: idOf("b") });
     expect(compare(path("a b [e] c"), path("a b c"))).toMatchObject({ cell: 2, known: { event: "e" }, asked: { event: null } });
     expect(compare(path("[e] a"), path("a"))?.cell).toBe(0);
     expect(compare(path("a [e]"), path("a"))).toBeNull();
