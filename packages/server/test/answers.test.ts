@@ -177,6 +177,11 @@ describe("a stream", () => {
     },
   );
 
+  test.each([[{ drop_message: {} }], [{ reposition: [] }], [{ drop_message: null }], [{ directives: [] }]])("of completions may ask for no edit: %j", async (body) => {
+    const chunks = await streamed("/v1/completions", { prompt: "a", ...body });
+    expect(chunks.at(-1)).toMatchObject({ cache: { directives: [], prompt_tokens: 1 } });
+  });
+
   test("that asks for a report alone has it in the chunk with the reason", async () => {
     const chunks = await streamed("/v1/completions", { prompt: "a", cache: { report: true } });
     expect(chunks.at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }], cache: { prompt_tokens: 1 } });

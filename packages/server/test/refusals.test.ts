@@ -113,6 +113,8 @@ const CHAT: Case[] = [
 
 const COMPLETION: Case[] = [
   ["no prompt", { prompt: undefined }, 400, "prompt", "field_missing"],
+  ["a prompt past the context in a context request", { prompt: Array.from({ length: 257 }, () => 65), directives: [] }, 400, "prompt", "context_length_exceeded"],
+  ["a replacement outside the vocabulary", { prompt: "abcd", directives: [{ op: "splice", target: { tokens: [1, 2] }, with: [65, 999_999] }] }, 400, "directives[0].with[1]", "replacement_invalid"],
   ["an empty prompt", { prompt: "" }, 400, "prompt"],
   ["an empty list of ids", { prompt: [] }, 400, "prompt"],
   ["a prompt that is a number", { prompt: 5 }, 400, "prompt"],

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { fold as foldLog, type Fold, type Log } from "@palimpsest/directives";
+import { DirectiveError, fold as foldLog, type Fold, type Log } from "@palimpsest/directives";
 import type { GenerateRequest } from "@palimpsest/engine";
 import { ServerError } from "../errors.ts";
 import type { Service } from "../service.ts";
@@ -48,7 +48,7 @@ export function checkIds(service: Service, ids: readonly number[], param: string
 }
 
 export function completionLog(service: Service, tokens: Int32Array): Log {
-  return { tokens, header: tokens.length, contextLength: service.contextLength, tokenize: (text) => service.tokenizer.encode(text, false) };
+  return { tokens, header: tokens.length, ...limitsOf(service) };
 }
 
 /** Renders a chat by the model's template; the owner of each token comes from the rendering. `warnings`: what the model will not see. */
@@ -58,16 +58,31 @@ export function chatLog(service: Service, body: ChatLike): { log: Log; warnings:
   }
   const { tokens, header, chat, warnings } = service.chat.render(templateRequest(body));
   if (tokens.length === 0) throw new ServerError("template_failed", "messages: the chat template rendered no token", { param: "messages" });
-  const tokenize = (replacement: string) => service.tokenizer.encode(replacement, false);
-  return { log: { tokens, header, chat, contextLength: service.contextLength, tokenize }, warnings };
+  return { log: { tokens, header, chat, ...limitsOf(service) }, warnings };
+}
+
+/** What a log needs to know of the model. */
+function limitsOf({ contextLength, tokenizer }: Service): Pick<Log, "contextLength" | "tokenize" | "vocabulary"> {
+  return { contextLength, vocabulary: tokenizer.vocabularySize, tokenize: (text) => tokenizer.encode(text, false) };
 }
 
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
 export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Folded {
   const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
-  return { log, fold: foldLog(log, directivesOf(log, raw, compat), { compat }), context };
+  const directives = directivesOf(log, raw, compat);
+  try {
+    return { log, fold: foldLog(log, directives, { compat }), context };
+  } catch (error) {
+    // A log that is too long even as edited is the prompt's fault, not that of one directive.
+    if (error instanceof DirectiveError && error.code === "context_length_exceeded" && error.param === undefined) {
+      throw new ServerError("context_length_exceeded", error.message, { param: promptField(log) });
+    }
+    throw error;
+  }
 }
+
+const promptField = (log: Log): string => (log.chat === undefined ? "prompt" : "messages");
 
 /**
  * How many tokens may be generated: what was asked, as far as the context has positions; all there is room for where nothing was
@@ -87,7 +102,7 @@ function contextExceeded(log: Log, position: number, more: number): ServerError 
   return new ServerError(
     "context_length_exceeded",
     `the model's context is ${log.contextLength} tokens and the prompt ends at position ${position}${wanted}; shorten it, or drop parts of it and reposition`,
-    { param: log.chat === undefined ? "prompt" : "messages" },
+    { param: promptField(log) },
   );
 }
 

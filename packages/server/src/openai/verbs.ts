@@ -12,9 +12,14 @@ export function directivesOf(log: Log, raw: Readonly<Record<string, unknown>>, c
   const native = parseDirectives(raw["directives"]);
   for (const [index, directive] of native.entries()) refuseUnbuilt(directive, `directives[${index}]`);
   if (log.chat !== undefined) return [...native, ...readAkv(raw, { messages: log.chat.messages, compat })];
-  const field = AKV_FIELDS.find((name) => raw[name] !== undefined && raw[name] !== null);
+  const field = AKV_FIELDS.find((name) => !isEmpty(raw[name]));
   if (field === undefined) return native;
   throw new ServerError("field_invalid", `${field}: a completions body has no messages; use "directives" in token form`, { param: field });
+}
+
+/** Absent, null, {} and [] ask for nothing. */
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
 function refuseUnbuilt({ op, mode }: Directive, at: string): void {
