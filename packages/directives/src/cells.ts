@@ -77,7 +77,7 @@ export function withChunks({ chunks, tail }: Cells, from: number, to: number, se
   const first = Math.max(0, from - 1);
   const middle = chunks.slice(first, from);
   pushChunks(middle, segments);
-  return { chunks: chunks.slice(0, first).concat(middle, chunks.slice(to)), tail: newTail };
+  return { chunks: chunks.toSpliced(first, to - first, ...middle), tail: newTail };
 }
 
 /** The segments of chunks [from, to). */

@@ -207,7 +207,7 @@ class BoundaryFolding {
         const segment = segments[i]!;
         at += segment.gap + segment.length;
         if (segment.cell < this.#firstCell) continue;
-        const task = cellOf.findLastIndex((cell) => cell <= segment.cell);
+        const task = lastUpTo(cellOf, segment.cell);
         const { tokens } = tasks[task]!.operation;
         counts[task]!.inserted = tokens.length;
         const born = { cell: this.nextCell, length: segment.length, position: at - segment.length, index: index + i };
@@ -257,7 +257,7 @@ class BoundaryFolding {
 
   #tokensOf({ cell, place, step, length }: Segment): Int32Array {
     if (step === 1) return this.#options.tokens.subarray(place, place + length);
-    const made = this.#made[lastUpTo(this.#made, cell)]!;
+    const made = this.#made.findLast((entry) => entry.cell <= cell)!;
     return made.tokens.subarray(cell - made.cell, cell - made.cell + length);
   }
 
@@ -304,13 +304,13 @@ function segmentAt({ chunks }: Cells, index: number): Segment | undefined {
   return undefined;
 }
 
-/** Index of the last entry that begins at or before a cell. */
-function lastUpTo(made: readonly Made[], cell: number): number {
+/** Index of the last of some ascending numbers that is not above a cell. (No closure: this runs in the loop over segments.) */
+function lastUpTo(cells: readonly number[], cell: number): number {
   let low = 0;
-  let high = made.length;
+  let high = cells.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (made[middle]!.cell <= cell) low = middle + 1;
+    if (cells[middle]! <= cell) low = middle + 1;
     else high = middle;
   }
   return low - 1;

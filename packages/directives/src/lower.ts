@@ -35,6 +35,7 @@ function refuseMeetingSplices(directives: readonly Directive[], lowered: readonl
     }
   });
   for (const targets of boundaries.values()) {
+    if (targets.length === 1) continue;
     const sorted = targets.toSorted((a, b) => compareTargets(a.target, b.target) || a.index - b.index);
     const meeting = firstMeeting(sorted.map(({ target }) => target));
     if (meeting < 0) continue;

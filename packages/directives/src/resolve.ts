@@ -39,7 +39,50 @@ export function paramOf(directive: Directive, index: number, field?: string): st
   return field === undefined || directive.param !== undefined ? base : `${base}.${field}`;
 }
 
-type Fail = LowerContext["fail"];
+type Fail = Pick<LowerContext, "fail">;
+
+/** The context of one directive: questions go to the resolver, refusals carry the directive's name. */
+class DirectiveContext implements LowerContext {
+  readonly log: Log;
+  readonly #resolver: Resolver;
+  readonly #directive: Directive;
+  readonly #index: number;
+
+  constructor(resolver: Resolver, log: Log, directive: Directive, index: number) {
+    this.log = log;
+    this.#resolver = resolver;
+    this.#directive = directive;
+    this.#index = index;
+  }
+
+  fail(code: DirectiveErrorCode, field: string, message: string): never {
+    throw new DirectiveError(code, message, paramOf(this.#directive, this.#index, field));
+  }
+
+  boundary(at: Boundary | undefined): number {
+    return this.#resolver.boundary(at, this);
+  }
+
+  ranges(target: Target, at: number): readonly Range[] {
+    return this.#resolver.ranges(target, at, this);
+  }
+
+  contiguous(target: Target, at: number): Range | null {
+    return this.#resolver.contiguous(target, at, this);
+  }
+
+  replacement(value: string | readonly number[], field: string): Int32Array {
+    return replacementTokens(this.log, value, field, this);
+  }
+
+  turnsAfter(at: number, field: string): readonly number[] {
+    return this.#resolver.turnsAfter(at, field, this);
+  }
+
+  messagesBefore(at: number): readonly MessageSpan[] {
+    return this.#resolver.messagesBefore(at);
+  }
+}
 
 /** Answers verbs' questions about one log. Keeps what many of them ask: where messages begin, and which are turns. */
 export class Resolver {
@@ -54,77 +97,65 @@ export class Resolver {
   }
 
   context(directive: Directive, index: number): LowerContext {
-    const fail = (code: DirectiveErrorCode, field: string, message: string): never => {
-      throw new DirectiveError(code, message, paramOf(directive, index, field));
-    };
-    return {
-      log: this.#log,
-      fail,
-      boundary: (at) => this.#boundary(at, fail),
-      ranges: (target, at) => this.#ranges(target, at, fail),
-      contiguous: (target, at) => this.#contiguous(target, at, fail),
-      replacement: (value, field) => replacementTokens(this.#log, value, field, fail),
-      turnsAfter: (at, field) => this.#turnsAfter(at, field, fail),
-      messagesBefore: (at) => this.#messagesBefore(at),
-    };
+    return new DirectiveContext(this, this.#log, directive, index);
   }
 
-  #boundary(at: Boundary | undefined, fail: Fail): number {
+  boundary(at: Boundary | undefined, by: Fail): number {
     const { header, tokens, chat } = this.#log;
     if (at === undefined) return header;
     if ("message" in at) {
-      if (!chat) return fail("boundary_invalid", "at", `A completions request has no messages; expected {"token": n}, got ${shown(at)}.`);
-      this.#checkMessage(chat, at.message, "boundary_invalid", "at.message", fail);
+      if (!chat) return by.fail("boundary_invalid", "at", `A completions request has no messages; expected {"token": n}, got ${shown(at)}.`);
+      this.#checkMessage(chat, at.message, "boundary_invalid", "at.message", by);
       return this.#start(chat, at.message + 1);
     }
     const { token } = at;
-    if (token > tokens.length) fail("boundary_invalid", "at.token", `Expected a token number up to ${tokens.length}, the length of the log; got ${token}.`);
+    if (token > tokens.length) by.fail("boundary_invalid", "at.token", `Expected a token number up to ${tokens.length}, the length of the log; got ${token}.`);
     if (token > header && token < tokens.length) {
-      fail("boundary_invalid", "at.token", `Token ${token} lies inside the generation header (from ${header}); leave "at" out, or name a token up to ${header}.`);
+      by.fail("boundary_invalid", "at.token", `Token ${token} lies inside the generation header (from ${header}); leave "at" out, or name a token up to ${header}.`);
     }
     return token;
   }
 
-  #ranges(target: Target, at: number, fail: Fail): readonly Range[] {
+  ranges(target: Target, at: number, by: Fail): readonly Range[] {
     if ("tokens" in target) {
-      if (target.tokens[0] === target.tokens[1]) fail("target_invalid", "target.tokens", `Expected at least one token; got the empty range ${shown(target.tokens)}.`);
-      return [this.#tokenRange(target.tokens, at, fail)];
+      if (target.tokens[0] === target.tokens[1]) by.fail("target_invalid", "target.tokens", `Expected at least one token; got the empty range ${shown(target.tokens)}.`);
+      return [this.#tokenRange(target.tokens, at, by)];
     }
     const { chat } = this.#log;
-    if (!chat) return fail("target_invalid", "target", `A completions request has no messages; expected {"tokens": [start, end]}, got ${shown(target)}.`);
+    if (!chat) return by.fail("target_invalid", "target", `A completions request has no messages; expected {"tokens": [start, end]}, got ${shown(target)}.`);
     const inMessages = "messages" in target;
-    const ranges = inMessages ? this.#messageRanges(chat, target.messages, target.part, fail) : this.#textRanges(chat, target.text, fail);
+    const ranges = inMessages ? this.#messageRanges(chat, target.messages, target.part, by) : this.#textRanges(chat, target.text, by);
     const last = ranges[ranges.length - 1];
     if (last && last[1] > at) {
       const field = inMessages ? "target.messages" : "target.text.message";
-      fail("target_invalid", field, `The target reaches token ${last[1]}, behind its boundary before token ${at}; it must lie wholly before it.`);
+      by.fail("target_invalid", field, `The target reaches token ${last[1]}, behind its boundary before token ${at}; it must lie wholly before it.`);
     }
     return ranges;
   }
 
-  #contiguous(target: Target, at: number, fail: Fail): Range | null {
-    if ("tokens" in target) return this.#tokenRange(target.tokens, at, fail);
-    const ranges = this.#ranges(target, at, fail);
+  contiguous(target: Target, at: number, by: Fail): Range | null {
+    if ("tokens" in target) return this.#tokenRange(target.tokens, at, by);
+    const ranges = this.ranges(target, at, by);
     if (ranges.length > 1) {
-      fail("target_invalid", "target", `Expected one contiguous range of tokens; the target resolves to ${ranges.length}: ${shown(ranges)}. Use one directive for each.`);
+      by.fail("target_invalid", "target", `Expected one contiguous range of tokens; the target resolves to ${ranges.length}: ${shown(ranges)}. Use one directive for each.`);
     }
     return ranges[0] ?? null;
   }
 
-  #tokenRange([start, end]: readonly [number, number], at: number, fail: Fail): Range {
+  #tokenRange([start, end]: readonly [number, number], at: number, by: Fail): Range {
     const { length } = this.#log.tokens;
-    if (start > end) fail("target_invalid", "target.tokens", `Expected [start, end] with start ≤ end; got [${start}, ${end}].`);
-    if (end > length) fail("target_invalid", "target.tokens", `Expected tokens of the log, which has ${length}; got [${start}, ${end}].`);
-    if (end > at) fail("target_invalid", "target.tokens", `[${start}, ${end}] reaches behind its boundary before token ${at}; a target must lie wholly before it.`);
+    if (start > end) by.fail("target_invalid", "target.tokens", `Expected [start, end] with start ≤ end; got [${start}, ${end}].`);
+    if (end > length) by.fail("target_invalid", "target.tokens", `Expected tokens of the log, which has ${length}; got [${start}, ${end}].`);
+    if (end > at) by.fail("target_invalid", "target.tokens", `[${start}, ${end}] reaches behind its boundary before token ${at}; a target must lie wholly before it.`);
     return [start, end];
   }
 
-  #messageRanges(chat: ChatLog, messages: readonly number[], part: Part | undefined, fail: Fail): readonly Range[] {
-    if (messages.length === 0) fail("target_invalid", "target.messages", "Expected at least one message id; got an empty list.");
+  #messageRanges(chat: ChatLog, messages: readonly number[], part: Part | undefined, by: Fail): readonly Range[] {
+    if (messages.length === 0) by.fail("target_invalid", "target.messages", "Expected at least one message id; got an empty list.");
     const ids = ascending(messages);
-    this.#checkMessage(chat, ids[ids.length - 1]!, "target_invalid", "target.messages", fail);
+    this.#checkMessage(chat, ids[ids.length - 1]!, "target_invalid", "target.messages", by);
     if (part !== undefined) {
-      const partOf = chat.part ?? fail("directive_unsupported", "target.part", "This log does not know the parts of its messages; name messages or tokens instead.");
+      const partOf = chat.part ?? by.fail("directive_unsupported", "target.part", "This log does not know the parts of its messages; name messages or tokens instead.");
       return mergeRanges(ids.flatMap((id) => partOf(id, part)));
     }
     const ranges: [number, number][] = [];
@@ -137,21 +168,21 @@ export class Resolver {
     return ranges;
   }
 
-  #textRanges(chat: ChatLog, text: TextTarget, fail: Fail): readonly Range[] {
-    this.#checkMessage(chat, text.message, "target_invalid", "target.text.message", fail);
-    const find = chat.text ?? fail("directive_unsupported", "target.text", "This log does not know the text of its messages; name messages or tokens instead.");
+  #textRanges(chat: ChatLog, text: TextTarget, by: Fail): readonly Range[] {
+    this.#checkMessage(chat, text.message, "target_invalid", "target.text.message", by);
+    const find = chat.text ?? by.fail("directive_unsupported", "target.text", "This log does not know the text of its messages; name messages or tokens instead.");
     const occurrence = text.occurrence ?? 1;
     const found = find(text.message, text.exact, occurrence, text.part);
     if (found === null) {
-      return fail("target_invalid", "target.text", `Occurrence ${occurrence} of ${shown(text.exact)} was not found in message ${text.message}.`);
+      return by.fail("target_invalid", "target.text", `Occurrence ${occurrence} of ${shown(text.exact)} was not found in message ${text.message}.`);
     }
     return mergeRanges(found);
   }
 
-  #turnsAfter(at: number, field: string, fail: Fail): readonly number[] {
+  turnsAfter(at: number, field: string, by: Fail): readonly number[] {
     const { chat } = this.#log;
-    if (!chat) return fail("directive_invalid", field, "A completions request has no turns; expected seconds, or a boundary by token.");
-    const roles = chat.roles ?? fail("directive_unsupported", field, "This log does not know the roles of its messages, so it cannot count turns.");
+    if (!chat) return by.fail("directive_invalid", field, "A completions request has no turns; expected seconds, or a boundary by token.");
+    const roles = chat.roles ?? by.fail("directive_unsupported", field, "This log does not know the roles of its messages, so it cannot count turns.");
     this.#turns ??= roles.flatMap((role, message): Range[] => {
       const [start, end] = [this.#start(chat, message), this.#start(chat, message + 1)];
       return role === "assistant" && end > start ? [[start, end]] : [];
@@ -160,7 +191,7 @@ export class Resolver {
     return first < 0 ? [] : this.#turns.slice(first).map(([, end]) => end);
   }
 
-  #messagesBefore(at: number): readonly MessageSpan[] {
+  messagesBefore(at: number): readonly MessageSpan[] {
     const { chat } = this.#log;
     const spans: MessageSpan[] = [];
     if (!chat) return spans;
@@ -170,8 +201,8 @@ export class Resolver {
     return spans;
   }
 
-  #checkMessage(chat: ChatLog, message: number, code: DirectiveErrorCode, field: string, fail: Fail): void {
-    if (message >= chat.messages) fail(code, field, `Expected a message from 0 to ${chat.messages - 1}; got ${message}.`);
+  #checkMessage(chat: ChatLog, message: number, code: DirectiveErrorCode, field: string, by: Fail): void {
+    if (message >= chat.messages) by.fail(code, field, `Expected a message from 0 to ${chat.messages - 1}; got ${message}.`);
   }
 
   /** First token of a message, or of what follows where it has none. */
@@ -194,15 +225,15 @@ export class Resolver {
   }
 }
 
-function replacementTokens(log: Log, value: string | readonly number[], field: string, fail: Fail): Int32Array {
+function replacementTokens(log: Log, value: string | readonly number[], field: string, by: Fail): Int32Array {
   if (typeof value === "string") {
     if (value === "") return new Int32Array(0);
-    const tokenize = log.tokenize ?? fail("directive_unsupported", field, "This log has no tokenizer; give the replacement as token ids.");
+    const tokenize = log.tokenize ?? by.fail("directive_unsupported", field, "This log has no tokenizer; give the replacement as token ids.");
     return Int32Array.from(tokenize(value));
   }
   const { vocabulary } = log;
   const wrong = vocabulary === undefined ? -1 : value.findIndex((id) => id >= vocabulary);
-  if (wrong >= 0) fail("replacement_invalid", `${field}[${wrong}]`, `Expected a token id below ${vocabulary}; got ${value[wrong]}.`);
+  if (wrong >= 0) by.fail("replacement_invalid", `${field}[${wrong}]`, `Expected a token id below ${vocabulary}; got ${value[wrong]}.`);
   return Int32Array.from(value);
 }
 
