@@ -52,11 +52,13 @@ function deepest(issues: readonly z.core.$ZodIssue[], value: unknown): { path: P
   return { path: [...issue.path, ...inner.path], message: inner.message };
 }
 
-/** The union member whose own fields the value has: it complains of something else than a missing or unknown field at the top. */
+/** The union member that the value resembles most: it lacks no field at the top, and complains of something as deep inside as can be. */
 function memberLike(errors: readonly (readonly z.core.$ZodIssue[])[], value: unknown): readonly z.core.$ZodIssue[] | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const misses = (issue: z.core.$ZodIssue) => issue.path.length === 1 && at(value, issue.path) === undefined;
-  return errors.find((issues) => !issues.some(misses));
+  const depth = (issues: readonly z.core.$ZodIssue[]) => issues[0]!.path.length;
+  const candidates = errors.filter((issues) => !issues.some(misses));
+  return candidates.reduce<readonly z.core.$ZodIssue[] | undefined>((best, issues) => (best && depth(best) >= depth(issues) ? best : issues), undefined);
 }
 
 function at(value: unknown, path: readonly PropertyKey[]): unknown {

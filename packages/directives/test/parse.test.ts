@@ -57,3 +57,40 @@ test("the limit of directives holds", () => {
   expect(parseDirectives(many)).toHaveLength(LIMITS.directives);
   expect(refusal([...many, { op: "reposition" }])).toMatchObject({ code: "directive_limit", param: "directives" });
 });
+
+function drop(target: object): object[] {
+  return [{ op: "drop", target }];
+}
+
+function splice(replacement: unknown): object[] {
+  return [{ op: "splice", target: { tokens: [0, 1] }, with: replacement }];
+}
+
+test("the limits of lists and texts hold", () => {
+  const ids = Array.from({ length: LIMITS.messageIds }, (_, i) => i);
+  expect(parseDirectives(drop({ messages: ids }))).toHaveLength(1);
+  expect(refusal(drop({ messages: [...ids, 0] }))).toMatchObject({ code: "directive_invalid", param: "directives[0].target.messages" });
+  expect(refusal(drop({ messages: [] }))).toMatchObject({ param: "directives[0].target.messages" });
+  expect(refusal(drop({ text: { message: 0, exact: "a".repeat(LIMITS.textCharacters + 1) } }))).toMatchObject({ param: "directives[0].target.text.exact" });
+  const most = Array.from({ length: LIMITS.replacementTokens }, () => 1);
+  expect(parseDirectives(splice(most))).toHaveLength(1);
+  expect(refusal(splice([...most, 1]))).toMatchObject({ param: "directives[0].with" });
+  expect(refusal(splice("a".repeat(LIMITS.textCharacters + 1)))).toMatchObject({ param: "directives[0].with" });
+});
+
+test.each<[string, object, string]>([
+  ["a splice without a replacement", { op: "splice", target: { tokens: [0, 1] } }, "with"],
+  ["a replacement of mixed kinds", { op: "splice", target: { tokens: [0, 1] }, with: [1, "a"] }, "with[1]"],
+  ["a replacement that is a number", { op: "splice", target: { tokens: [0, 1] }, with: 5 }, "with"],
+  ["an unknown mode", { op: "splice", target: { tokens: [0, 1] }, with: [], mode: "erase" }, "mode"],
+  ["a refresh of nothing", { op: "splice", target: { tokens: [0, 1] }, with: [], mode: "refresh", refresh_tokens: 0 }, "refresh_tokens"],
+  ["a decay without turns", { op: "decay", target: { tokens: [0, 1] } }, "turns"],
+  ["a decay of half a turn", { op: "decay", target: { tokens: [0, 1] }, turns: 0.5 }, "turns"],
+  ["a pin until two things", { op: "pin", target: { tokens: [0, 1] }, until: { turns: 1, seconds: 1 } }, "until.seconds"],
+  ["a pin until no time", { op: "pin", target: { tokens: [0, 1] }, until: { seconds: 0 } }, "until.seconds"],
+  ["a priority", { op: "pin", target: { tokens: [0, 1] }, priority: 100 }, "priority"],
+  ["a strict reposition", { op: "reposition", strict: true }, "strict"],
+  ["a part of a text target", { op: "drop", target: { text: { message: 0, exact: "x", part: "content" } } }, "target.text.part"],
+])("%s is refused by field", (_name, directive, field) => {
+  expect(refusal([directive])).toMatchObject({ kind: "invalid", code: "directive_invalid", param: `directives[0].${field}` });
+});
