@@ -61,6 +61,10 @@ function entries(named: Record<number, object>): object[] {
   return CHAT.map(({ role }, i) => Object.assign({ role, content: null }, named[i]));
 }
 
+test.each(["thinking_drop", "text_drop", "keep_text_drop"])("%s without the texts of the messages is unsupported, never ignored", (type) => {
+  expect(refusal(() => readAkv({ drop_rule: { type } }, { messages: 2 }))).toMatchObject({ kind: "unsupported", param: "drop_rule.type" });
+});
+
 describe("text_drop", () => {
   test("hides exact texts behind the latest user message; occurrences overlap and count from 1", () => {
     const rule = { type: "text_drop", drop_messages: entries({ 1: { content: "bca", occurrence: 2 }, 2: { content: ["f", "ne"] } }) };

@@ -1,4 +1,4 @@
-import { shown } from "../errors.ts";
+import { DirectiveError, shown } from "../errors.ts";
 import type { Directive } from "../types.ts";
 import { keepTextDrop, onlyKeys, type Projection, refuse, textDrop, thinkingDrop } from "./akv-rules.ts";
 import type { DialectMessage } from "./messages.ts";
@@ -52,12 +52,18 @@ function ruleDirectives(rule: unknown, options: AkvOptions): Directive[] {
     onlyKeys(rule, ["type", "drop_messages"], "drop_rule");
     return dropSchedule(rule.drop_messages, "drop_rule.drop_messages", "drop_rule", options);
   }
-  const { chat } = options;
-  if (chat && type === "thinking_drop") return thinkingDrop(rule, chat);
-  if (chat && type === "text_drop") return textDrop(rule, chat);
-  if (chat && type === "keep_text_drop") return keepTextDrop(rule, chat).directives;
-  return refuse(`Expected "message_drop", "thinking_drop", "text_drop" or "keep_text_drop"; got ${shown(type)}.`, "drop_rule.type");
+  const reader = typeof type === "string" && Object.hasOwn(TEXT_RULES, type) ? TEXT_RULES[type as keyof typeof TEXT_RULES] : undefined;
+  if (!reader) return refuse(`Expected "message_drop", "thinking_drop", "text_drop" or "keep_text_drop"; got ${shown(type)}.`, "drop_rule.type");
+  if (!options.chat) throw new DirectiveError("directive_unsupported", `The rule "${String(type)}" looks at the texts of messages, which are not at hand here.`, "drop_rule.type");
+  return reader(rule, options.chat);
 }
+
+/** The rules that look at texts. */
+const TEXT_RULES = {
+  thinking_drop: thinkingDrop,
+  text_drop: textDrop,
+  keep_text_drop: (rule: Record<string, unknown>, chat: readonly DialectMessage[]) => keepTextDrop(rule, chat).directives,
+} as const;
 
 /** An object from trigger to a list of ids: after message `trigger`, hide these messages. */
 function dropSchedule(schedule: unknown, param: string, source: string, options: AkvOptions): Directive[] {
