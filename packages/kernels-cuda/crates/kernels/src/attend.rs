@@ -17,6 +17,9 @@ use crate::vector::{LANES, Loadable, Vector};
 /// Scores of one query; room for one vector past the block.
 const ROW: usize = RANK_BLOCK + LANES;
 
+/// Ranks whose values are read again for the next dimensions while they are still in the nearest cache.
+const NEAR: usize = 128;
+
 /// Calls a function with a number as constant.
 macro_rules! with_constant {
     ($value:expr, $name:ident in [$($constant:literal)*] => $body:expr) => {
@@ -28,16 +31,22 @@ macro_rules! with_constant {
 }
 
 /// # Safety
-/// The processor has the instructions of `V`. `QUERIES`: what a tile takes at most, 1 … 6.
+/// The processor has the instructions of `V`.
+///
+/// A tile takes at most `QUERIES` queries (1 … 6), `CHUNKS` chunks of keys (1 or 2) and `WIDTH` vectors of a value: as many as the
+/// processor has registers for `QUERIES · CHUNKS` and `QUERIES · WIDTH` sums.
 #[inline(always)]
-pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize, const CHUNKS: usize, const WIDTH: usize>(
+    block: &AttendBlock<'_>,
+    out: &mut Partial<'_>,
+) {
     let queries = block.limits.len();
     check(block, out);
     let groups = queries.div_ceil(QUERIES.min(6));
     // Groups of nearly one size: 16 queries by at most 6 are 6, 5, 5.
     let group = |number: usize| number * queries / groups..(number + 1) * queries / groups;
     // SAFETY: shapes are checked, the instructions are the caller's promise.
-    unsafe { scores::<V, T>(block, out.scratch, groups, group) };
+    unsafe { scores::<V, T, CHUNKS>(block, out.scratch, groups, group) };
     for query in 0..queries {
         let scores = &mut out.scratch[query * ROW..][..ROW];
         let (maximum, weight) = soften::<true>(scores, block.ranks(query), block.soft_cap);
@@ -51,13 +60,19 @@ pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize>(block: &Atten
         // SAFETY: as above.
         unsafe {
             if start >= end {
-                group.for_each(|query| outputs::<V, T, 1>(block, query, block.ranks(query), out));
+                for query in group {
+                    outputs::<V, T, 1, WIDTH>(block, query, block.ranks(query), out);
+                }
                 continue;
             }
             // Each query in rank order: what it reads alone before the others do, what all read, what it reads alone after.
-            group.clone().for_each(|query| outputs::<V, T, 1>(block, query, block.ranks(query).start..start, out));
-            with_constant!(group.len(), Q in [1 2 3 4 5 6] => outputs::<V, T, Q>(block, group.start, start..end, out));
-            group.for_each(|query| outputs::<V, T, 1>(block, query, end..block.ranks(query).end, out));
+            for query in group.clone() {
+                outputs::<V, T, 1, WIDTH>(block, query, block.ranks(query).start..start, out);
+            }
+            with_constant!(group.len(), Q in [1 2 3 4 5 6] => outputs::<V, T, Q, WIDTH>(block, group.start, start..end, out));
+            for query in group {
+                outputs::<V, T, 1, WIDTH>(block, query, end..block.ranks(query).end, out);
+            }
         }
     }
 }
@@ -128,7 +143,7 @@ impl<T: Loadable> Iterator for Chunks<'_, T> {
 
 /// scratch[query][rank] = query · key, for every rank that some query reads.
 #[inline(always)]
-unsafe fn scores<V: Vector, T: Loadable>(
+unsafe fn scores<V: Vector, T: Loadable, const CHUNKS: usize>(
     block: &AttendBlock<'_>,
     scratch: &mut [f32],
     groups: usize,
@@ -141,7 +156,7 @@ unsafe fn scores<V: Vector, T: Loadable>(
     let mut chunks = Chunks::<T>::new(block).take_while(|chunk| chunk.rank < highest).peekable();
     while let Some(first) = chunks.next() {
         let rotated = &block.queries[first.rotation as usize * queries * size..][..queries * size];
-        let second = if whole { chunks.next_if(|second| second.rotation == first.rotation) } else { None };
+        let second = if whole && CHUNKS > 1 { chunks.next_if(|second| second.rotation == first.rotation) } else { None };
         let next = chunks.peek().map_or(first.keys, |next| next.keys);
         for number in 0..groups {
             let group = group(number);
@@ -174,7 +189,10 @@ unsafe fn dot<V: Vector, T: Loadable, const Q: usize, const C: usize>(
         let mut sums = [[V::zero(); Q]; C];
         for dimension in 0..size {
             V::prefetch(next.wrapping_add(dimension * page_size));
-            let keys = chunks.map(|chunk| T::load::<V>(chunk.keys.add(dimension * page_size)));
+            let mut keys = [V::zero(); C];
+            for c in 0..C {
+                keys[c] = T::load(chunks[c].keys.add(dimension * page_size));
+            }
             for q in 0..Q {
                 let number = V::splat(*queries.add(q * size + dimension));
                 for c in 0..C {
@@ -217,7 +235,7 @@ unsafe fn dot_part<V: Vector, T: Loadable, const Q: usize>(
 
 /// sums[query] += Σ weight · value over `ranks`, in rank order, for `Q` queries from `query` on.
 #[inline(always)]
-unsafe fn outputs<V: Vector, T: Loadable, const Q: usize>(
+unsafe fn outputs<V: Vector, T: Loadable, const Q: usize, const WIDTH: usize>(
     block: &AttendBlock<'_>,
     query: usize,
     ranks: Range<usize>,
@@ -230,41 +248,83 @@ unsafe fn outputs<V: Vector, T: Loadable, const Q: usize>(
     // SAFETY: `check` holds everything inside its slice; dimensions end at `size`.
     unsafe {
         let (weights, sums) = (out.scratch[query * ROW..].as_ptr(), out.sums[query * size..].as_mut_ptr());
-        let mut dimension = 0;
-        while dimension + 4 * LANES <= size {
-            columns::<V, T, Q, 4>(block, weights, ranks.clone(), dimension, sums);
-            dimension += 4 * LANES;
-        }
-        while dimension + LANES <= size {
-            columns::<V, T, Q, 1>(block, weights, ranks.clone(), dimension, sums);
-            dimension += LANES;
-        }
-        if dimension < size {
-            last_columns::<V, T, Q>(block, weights, ranks, dimension, sums);
+        for first in ranks.clone().step_by(NEAR) {
+            let ranks = first..ranks.end.min(first + NEAR);
+            let mut dimension = 0;
+            while dimension + WIDTH * LANES <= size {
+                columns::<V, T, Q, WIDTH>(block, weights, ranks.clone(), dimension, sums);
+                dimension += WIDTH * LANES;
+            }
+            while dimension + LANES <= size {
+                columns::<V, T, Q, 1>(block, weights, ranks.clone(), dimension, sums);
+                dimension += LANES;
+            }
+            if dimension < size {
+                last_columns::<V, T, Q>(block, weights, ranks, dimension, sums);
+            }
         }
     }
 }
 
-/// Calls `cell(rank, values)` for the cells of `ranks` in order.
-#[inline(always)]
-fn each_cell<V: Vector, T: Loadable>(block: &AttendBlock<'_>, ranks: Range<usize>, mut cell: impl FnMut(usize, *const T)) {
-    let size = block.cells.shape().value_size;
-    let values =
-        |piece: &Piece| block.cells.values::<T>(piece.page as usize, block.kv_head).cast_const().wrapping_add(piece.first as usize * size);
-    let mut rank = 0;
-    for (number, piece) in block.pieces.iter().enumerate() {
-        let end = rank + piece.count as usize;
-        if rank >= ranks.end {
-            break;
+/// The cells of some ranks in order: rank, and address of the values. A loop over it asks for the next piece's values meanwhile.
+struct CellsOf<'a, T> {
+    block: &'a AttendBlock<'a>,
+    ranks: Range<usize>,
+    /// Of the piece that holds `ranks.start`, and the rank after its last cell.
+    piece: usize,
+    piece_end: usize,
+    /// Values of the cell at `ranks.start`.
+    values: *const T,
+    /// What lies as far from `values` as the next piece's cells from this one's.
+    ahead: usize,
+}
+
+impl<'a, T: Loadable> CellsOf<'a, T> {
+    /// `ranks` is not empty and inside the block.
+    #[inline(always)]
+    fn new(block: &'a AttendBlock<'a>, ranks: Range<usize>) -> Self {
+        let (mut piece, mut first) = (0, 0);
+        while first + block.pieces[piece].count as usize <= ranks.start {
+            first += block.pieces[piece].count as usize;
+            piece += 1;
         }
-        let own = values(piece);
-        let next = block.pieces.get(number + 1).map_or(own, values);
-        for at in ranks.start.max(rank)..ranks.end.min(end) {
-            V::prefetch(next.wrapping_add((at - rank) * size));
-            V::prefetch(next.wrapping_add((at - rank) * size + LANES * 2));
-            cell(at, own.wrapping_add((at - rank) * size));
+        let mut cells = Self { block, ranks, piece, piece_end: first, values: std::ptr::null(), ahead: 0 };
+        cells.enter(cells.ranks.start - first);
+        cells
+    }
+
+    /// Goes to a cell of the piece.
+    #[inline(always)]
+    fn enter(&mut self, cell: usize) {
+        let size = self.block.cells.shape().value_size;
+        let address = |piece: &Piece| {
+            let values = self.block.cells.values::<T>(piece.page as usize, self.block.kv_head).cast_const();
+            values.wrapping_add(piece.first as usize * size)
+        };
+        let piece = &self.block.pieces[self.piece];
+        let next = self.block.pieces.get(self.piece + 1).map_or(address(piece), address);
+        self.piece_end += piece.count as usize;
+        self.values = address(piece).wrapping_add(cell * size);
+        self.ahead = next.addr().wrapping_sub(address(piece).addr());
+    }
+
+    #[inline(always)]
+    fn next<V: Vector>(&mut self) -> Option<(usize, *const T)> {
+        let rank = self.ranks.start;
+        if rank == self.ranks.end {
+            return None;
         }
-        rank = end;
+        if rank == self.piece_end {
+            self.piece += 1;
+            self.enter(0);
+        }
+        let values = self.values;
+        let ahead = values.cast::<u8>().wrapping_add(self.ahead);
+        V::prefetch(ahead);
+        V::prefetch(ahead.wrapping_add(64));
+        self.ranks.start += 1;
+        self.values = values.wrapping_add(self.block.cells.shape().value_size);
+        Some((rank, values))
     }
 }
 
@@ -281,16 +341,25 @@ unsafe fn columns<V: Vector, T: Loadable, const Q: usize, const W: usize>(
     // SAFETY: as in `outputs`.
     unsafe {
         let at = |q: usize, w: usize| sums.add(q * size + dimension + w * LANES);
-        let mut own: [[V; W]; Q] = std::array::from_fn(|q| std::array::from_fn(|w| V::load(at(q, w))));
-        each_cell::<V, T>(block, ranks, |rank, values| {
-            let values: [V; W] = std::array::from_fn(|w| T::load::<V>(values.add(dimension + w * LANES)));
+        let mut own = [[V::zero(); W]; Q];
+        for q in 0..Q {
+            for w in 0..W {
+                own[q][w] = V::load(at(q, w));
+            }
+        }
+        let mut cells = CellsOf::<T>::new(block, ranks);
+        while let Some((rank, values)) = cells.next::<V>() {
+            let mut vectors = [V::zero(); W];
+            for w in 0..W {
+                vectors[w] = T::load(values.add(dimension + w * LANES));
+            }
             for q in 0..Q {
                 let weight = V::splat(*weights.add(q * ROW + rank));
                 for w in 0..W {
-                    own[q][w] = values[w].multiply_add(weight, own[q][w]);
+                    own[q][w] = vectors[w].multiply_add(weight, own[q][w]);
                 }
             }
-        });
+        }
         for q in 0..Q {
             for w in 0..W {
                 own[q][w].store(at(q, w));
@@ -312,13 +381,17 @@ unsafe fn last_columns<V: Vector, T: Loadable, const Q: usize>(
     let count = size - dimension;
     // SAFETY: as in `outputs`; only `count` numbers of a cell are read and written.
     unsafe {
-        let mut own: [V; Q] = std::array::from_fn(|q| f32::load_lanes::<V>(sums.add(q * size + dimension), count));
-        each_cell::<V, T>(block, ranks, |rank, values| {
+        let mut own = [V::zero(); Q];
+        for q in 0..Q {
+            own[q] = f32::load_lanes(sums.add(q * size + dimension), count);
+        }
+        let mut cells = CellsOf::<T>::new(block, ranks);
+        while let Some((rank, values)) = cells.next::<V>() {
             let values = T::load_lanes::<V>(values.add(dimension), count);
             for q in 0..Q {
                 own[q] = values.multiply_add(V::splat(*weights.add(q * ROW + rank)), own[q]);
             }
-        });
+        }
         for (q, own) in own.into_iter().enumerate() {
             own.store_lanes(0, count, sums.add(q * size + dimension));
         }

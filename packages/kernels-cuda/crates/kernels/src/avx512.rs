@@ -1,12 +1,13 @@
 //! The AVX-512 level: F, BW, VL, DQ and VNNI.
 
-mod numbers;
 mod products;
 mod quantize;
 mod vector;
 
 use std::arch::x86_64::__m512;
 use std::ops::Range;
+
+use half::{bf16, f16};
 
 use crate::buffer::Arena;
 use crate::cells::CellDtype;
@@ -16,7 +17,7 @@ use crate::panel::{self, with_packed};
 use crate::pool::Pool;
 use crate::quant::TensorType;
 use crate::rotary::Pairs;
-use crate::{attend, int8, small};
+use crate::{attend, int8, numbers, small};
 
 /// A value of this type proves that the processor has the instructions.
 pub struct Avx512(());
@@ -59,11 +60,21 @@ compiled! {
     }
     fn attend_f32(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
         // SAFETY: this function is compiled for the instructions.
-        unsafe { attend::attend::<__m512, f32, 6>(block, out) }
+        unsafe { attend::attend::<__m512, f32, 6, 2, 4>(block, out) }
     }
     fn attend_f16(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
         // SAFETY: this function is compiled for the instructions.
-        unsafe { attend::attend::<__m512, half::f16, 6>(block, out) }
+        unsafe { attend::attend::<__m512, f16, 6, 2, 4>(block, out) }
+    }
+    fn multiply_numbers(tensor_type: TensorType, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+        // SAFETY: this function is compiled for the instructions; the rest is its caller's promise.
+        unsafe {
+            match tensor_type {
+                TensorType::F32 => numbers::multiply::<__m512, f32, 12>(matrix, panels, x, out),
+                TensorType::F16 => numbers::multiply::<__m512, f16, 12>(matrix, panels, x, out),
+                _ => numbers::multiply::<__m512, bf16, 12>(matrix, panels, x, out),
+            }
+        }
     }
 }
 
@@ -104,11 +115,11 @@ impl Kernels for Avx512 {
         let tensor_type = panel::check(matrix, &panels, x);
         // SAFETY: as said above, shapes are checked, and the outputs are ours (caller).
         unsafe {
-            with_packed!(tensor_type, P => products::multiply::<P>(matrix, panels, x, out), match tensor_type {
-                TensorType::F32 => numbers::multiply::<f32>(matrix, panels, x, out),
-                TensorType::F16 => numbers::multiply::<half::f16>(matrix, panels, x, out),
-                _ => numbers::multiply::<half::bf16>(matrix, panels, x, out),
-            })
+            with_packed!(
+                tensor_type,
+                P => products::multiply::<P>(matrix, panels, x, out),
+                multiply_numbers(tensor_type, matrix, panels, x, out)
+            )
         }
     }
 

@@ -252,8 +252,10 @@ pub fn kernels(level: Level) -> Option<Box<dyn Kernels>> {
         Level::Scalar => Some(Box::new(crate::scalar::Scalar)),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => crate::avx512::Avx512::new().map(|level| Box::new(level) as Box<dyn Kernels>),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => crate::avx2::Avx2::new().map(|level| Box::new(level) as Box<dyn Kernels>),
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx512 => None,
-        Level::Avx2 | Level::Neon => None,
+        Level::Avx2 | Level::Avx512 => None,
+        Level::Neon => None,
     }
 }

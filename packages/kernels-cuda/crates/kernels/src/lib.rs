@@ -2,6 +2,8 @@
 
 mod attend;
 #[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod buffer;
 pub mod cells;
@@ -10,6 +12,7 @@ mod huge;
 pub mod int8;
 pub mod lanes;
 pub mod level;
+mod numbers;
 pub mod panel;
 pub mod pool;
 pub mod quant;

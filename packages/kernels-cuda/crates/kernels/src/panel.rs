@@ -23,9 +23,11 @@
 //! Headers are multiples of 64 bytes, so a group holds two blocks where a block has 16 scales of 2 bytes, and a superblock of the file
 //! where it has one. Rows and blocks past the end are zero. Nothing is rounded: `unpack_row` gives what `quant::decode` gives.
 
+mod finish;
 mod pack;
 mod unpack;
 
+pub use finish::finish;
 pub use pack::pack;
 pub use unpack::unpack_row;
 pub(crate) use unpack::{code_at, scale_at};

@@ -3,9 +3,10 @@
 //! Every method is one rounding a lane, so all levels give the same bits. Methods are inlined into functions that are compiled for the
 //! level's instructions; outside of such a function they must not be called, hence `unsafe` throughout.
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::buffer::Plain;
+use crate::quant::TensorType;
 
 pub const LANES: usize = 16;
 
@@ -18,6 +19,8 @@ pub trait Vector: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// 16 numbers.
     unsafe fn load_f16(from: *const f16) -> Self;
+    /// 16 numbers.
+    unsafe fn load_bf16(from: *const bf16) -> Self;
     /// 16 numbers.
     unsafe fn store(self, to: *mut f32);
     /// self · b + c, rounded once.
@@ -39,8 +42,10 @@ pub trait Vector: Copy {
     }
 }
 
-/// Numbers that cells are made of.
+/// Numbers that cells and panels are made of.
 pub trait Loadable: Plain + Default {
+    const TYPE: TensorType;
+
     /// # Safety
     /// As for [`Vector`]: 16 numbers.
     unsafe fn load<V: Vector>(from: *const Self) -> V;
@@ -61,6 +66,8 @@ pub trait Loadable: Plain + Default {
 }
 
 impl Loadable for f32 {
+    const TYPE: TensorType = TensorType::F32;
+
     #[inline(always)]
     unsafe fn load<V: Vector>(from: *const Self) -> V {
         // SAFETY: the caller's promise.
@@ -69,9 +76,21 @@ impl Loadable for f32 {
 }
 
 impl Loadable for f16 {
+    const TYPE: TensorType = TensorType::F16;
+
     #[inline(always)]
     unsafe fn load<V: Vector>(from: *const Self) -> V {
         // SAFETY: the caller's promise.
         unsafe { V::load_f16(from) }
+    }
+}
+
+impl Loadable for bf16 {
+    const TYPE: TensorType = TensorType::BF16;
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_bf16(from) }
     }
 }

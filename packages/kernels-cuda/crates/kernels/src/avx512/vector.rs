@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::vector::Vector;
 
@@ -30,6 +30,12 @@ impl Vector for __m512 {
     unsafe fn load_f16(from: *const f16) -> Self {
         // SAFETY: as said above.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        // SAFETY: as said above.
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())))) }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, PANEL_ROWS};
 use half::{bf16, f16};
 
-use crate::panel::{Packed, Scaling, code_at, panel_bytes, scale_at};
+use crate::panel::{Packed, Scaling, code_at, finish, panel_bytes, scale_at};
 use crate::quant::TensorType;
 
 /// Activations that share the widened codes of a block.
@@ -133,26 +133,6 @@ impl Block {
             if matches!(P::SCALING, Scaling::Minimum | Scaling::SuperMinimum) {
                 *sum = self.minima[row].mul_add(facts.weighted_sum, *sum);
             }
-        }
-    }
-}
-
-/// # Safety
-/// The outputs of this panel in this row are the caller's.
-pub(crate) unsafe fn finish(sums: &[f32; PANEL_ROWS], matrix_rows: usize, panel: usize, row: usize, out: &Output<'_>) {
-    let first = panel * PANEL_ROWS;
-    for (i, sum) in sums.iter().enumerate().take(matrix_rows - first) {
-        let mut sum = *sum;
-        if let Some(bias) = out.bias {
-            sum += bias[first + i];
-        }
-        // SAFETY: as the function's.
-        unsafe {
-            let target = out.start.add(row * out.stride + first + i);
-            if out.add {
-                sum += *target;
-            }
-            *target = sum;
         }
     }
 }
