@@ -63,7 +63,7 @@ export class KeyFile {
   }
 
   /** New keys, one for each purpose, on the disk before this resolves. */
-  async create(purposes: readonly string[]): Promise<{ slot: number; key: Buffer }[]> {
+  async create(purposes: readonly string[]): Promise<{ slot: number; key: Uint8Array }[]> {
     let next = this.count;
     const made = purposes.map((purpose) => {
       const key = randomBytes(KEY_BYTES);
@@ -79,7 +79,7 @@ export class KeyFile {
   }
 
   /** Null: the slot is free, damaged, or of another purpose. */
-  key(slot: number, purpose: string): Buffer | null {
+  key(slot: number, purpose: string): Uint8Array | null {
     if (!(slot >= 0 && slot < this.count)) return null;
     const content = this.#slots.subarray(slot * SLOT_BYTES, slot * SLOT_BYTES + USED_BYTES);
     const decipher = createDecipheriv("aes-256-gcm", this.#storeKey, content.subarray(0, NONCE_BYTES));

@@ -145,7 +145,7 @@ function purpose(key: string, of: "meta" | "cells"): string {
   return `${SEAL_VERSION} ${of} ${key}`;
 }
 
-function sealMeta(key: string, slots: Slots, dataKey: Buffer, meta: Uint8Array): Uint8Array {
+function sealMeta(key: string, slots: Slots, dataKey: Uint8Array, meta: Uint8Array): Uint8Array {
   const header = Buffer.alloc(HEADER_BYTES);
   header.writeUInt8(SEAL_VERSION, 0);
   header.writeInt32LE(slots.meta, 1);

@@ -53,7 +53,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /** Everything in the file that one of the keys decrypts as the cells of a block, with any of the purposes. */
-function decryptAll(file: Buffer, keys: readonly Buffer[], purposes: readonly string[]): Set<string> {
+function decryptAll(file: Buffer, keys: readonly Uint8Array[], purposes: readonly string[]): Set<string> {
   const sealedBytes = NONCE_BYTES + CELL_BYTES * BLOCK_CELLS + TAG_BYTES;
   const opened = new Set<string>();
   // LMDB puts a long value behind the 24 bytes of a page's header.
@@ -87,7 +87,7 @@ describe("the disk", () => {
     const secret = store.addresses(3);
     const secretPurposes = [1, 2, 3].map((number) => `1 cells ${secret.key(number)}`);
     const keysNow = () => {
-      const keys: Buffer[] = [];
+      const keys: Uint8Array[] = [];
       for (let slot = 0; slot < store.keys.count; slot++) for (const purpose of purposes) keys.push(...[store.keys.key(slot, purpose)].filter((key) => key !== null));
       return keys;
     };
