@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { ROOT, setup } from "./setup.mjs";
 import { requireTools } from "./tools.mjs";
 
+// npm passes a signal to its shell, which ends and leaves this process behind: a parent that is gone means the same as SIGTERM.
+const parent = process.ppid;
 requireTools();
 await setup();
 const server = spawn(process.execPath, [join(ROOT, "packages/server/dist/cli.mjs"), "serve", ...process.argv.slice(2)], { stdio: "inherit" });
@@ -12,4 +14,9 @@ process.on("SIGINT", () => {
   if (!process.stdin.isTTY) server.kill("SIGINT");
 });
 process.on("SIGTERM", () => server.kill("SIGTERM"));
+const orphaned = setInterval(() => {
+  if (process.ppid === parent) return;
+  clearInterval(orphaned);
+  server.kill("SIGTERM");
+}, 500).unref();
 server.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 0 : 1)));

@@ -56,10 +56,11 @@ function deepest(issues: readonly z.core.$ZodIssue[], value: unknown): { path: P
 function memberLike(errors: readonly (readonly z.core.$ZodIssue[])[], value: unknown): readonly z.core.$ZodIssue[] | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const misses = (issue: z.core.$ZodIssue) => issue.path.length === 1 && at(value, issue.path) === undefined;
-  const depth = (issues: readonly z.core.$ZodIssue[]) => issues[0]!.path.length;
   const candidates = errors.filter((issues) => !issues.some(misses));
   return candidates.reduce<readonly z.core.$ZodIssue[] | undefined>((best, issues) => (best && depth(best) >= depth(issues) ? best : issues), undefined);
 }
+
+const depth = (issues: readonly z.core.$ZodIssue[]): number => issues[0]!.path.length;
 
 function at(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((inner, key) => (typeof inner === "object" && inner !== null ? (inner as Record<PropertyKey, unknown>)[key] : undefined), value);

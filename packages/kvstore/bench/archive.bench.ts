@@ -37,6 +37,8 @@ interface Row {
   "longest stall of the event loop ms": string;
 }
 
+const best = (values: number[]): string => Math.max(...values).toFixed(0);
+
 async function measure(name: string, tiers: Tier[]): Promise<Row> {
   const port = new BenchPort();
   const pool = new PagePool({ pages: BLOCKS });
@@ -70,7 +72,6 @@ async function measure(name: string, tiers: Tier[]): Promise<Row> {
     lease.release();
   }
   await archive.close();
-  const best = (values: number[]) => Math.max(...values).toFixed(0);
   return { tier: name, "demote MB/s": best(demote!), "promote MB/s": best(promote!), "longest stall of the event loop ms": Math.min(...stalls!).toFixed(0) };
 }
 
