@@ -5,6 +5,7 @@ import type { Entry } from "./block-index.ts";
 import { within } from "./clock.ts";
 import type { CellLease } from "./lease.ts";
 import type { Mover } from "./mover.ts";
+import { Staging } from "./staging.ts";
 
 /** A whole block of a path, and the cells that it is made of. */
 export interface Block {
@@ -24,10 +25,14 @@ interface Job {
 const SPILL_ABOVE = 0.95;
 const SPILL_DOWN_TO = 0.85;
 
+/** Batches on their way at a time: while the disk writes one, the next is read, checked and encrypted. */
+const COPIES = 2;
+
 /** Copies blocks that leave the device into the first tier, batch by batch, beside whatever else happens. */
 export class Demotion {
   readonly #state: ArchiveState;
   readonly #mover: Mover;
+  readonly #staging: Staging;
   #queue: Job[] = [];
   #bytes = 0;
   #running: Promise<void> | null = null;
@@ -35,6 +40,7 @@ export class Demotion {
   constructor(state: ArchiveState, mover: Mover) {
     this.#state = state;
     this.#mover = mover;
+    this.#staging = new Staging(state.batchBlocks * state.blockBytes, COPIES);
   }
 
   /** Bytes that are waiting or being copied. */
@@ -97,12 +103,16 @@ export class Demotion {
     await Promise.resolve();
     try {
       while (this.#queue.length > 0) {
-        await this.#copy(this.#queue.splice(0, this.#state.batchBlocks));
+        await Promise.all(Array.from({ length: COPIES }, () => this.#copyAll()));
         for (let t = 0; t < this.#state.shelves.length; t++) await this.#mover.spill(t, SPILL_ABOVE, SPILL_DOWN_TO);
       }
     } finally {
       this.#running = null;
     }
+  }
+
+  async #copyAll(): Promise<void> {
+    while (this.#queue.length > 0) await this.#copy(this.#queue.splice(0, this.#state.batchBlocks));
   }
 
   async #copy(jobs: readonly Job[]): Promise<void> {
@@ -116,15 +126,18 @@ export class Demotion {
         at += lease.length;
       }
     });
-    const staging = new Uint8Array(alive.length * blockBytes);
+    const staging = this.#staging.take();
     const copied = await this.#read(slots, staging);
     for (const { cells } of jobs) for (const lease of cells) lease.release();
     if (copied) {
       const blocks = alive.map(({ entry }, i) => ({ entry, bytes: staging.subarray(i * blockBytes, (i + 1) * blockBytes) }));
       for (const { entry, bytes } of blocks) entry.checksum = crc32(bytes);
+      const errors = counters.errors;
       await this.#mover.store(0, blocks);
       counters.demoted += blocks.filter(({ entry }) => entry.tiers !== 0).length;
-      staging.fill(0);
+      // A write that failed for being late may still read it.
+      if (counters.errors === errors) this.#staging.give(staging);
+      else staging.fill(0);
     } else {
       counters.lost += alive.length;
     }
@@ -135,8 +148,9 @@ export class Demotion {
   async #read(slots: Int32Array, staging: Uint8Array): Promise<boolean> {
     const { port, clock, limits } = this.#state;
     if (slots.length === 0) return true;
+    const into = staging.subarray(0, slots.length * port.cellBytes);
     try {
-      await within(clock, limits.deadlineMs, "reading cells of the device", port.read(slots, staging), () => staging.fill(0));
+      await within(clock, limits.deadlineMs, "reading cells of the device", port.read(slots, into), () => staging.fill(0));
       return true;
     } catch (error) {
       this.#state.failed(error);

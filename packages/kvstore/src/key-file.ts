@@ -12,11 +12,24 @@ const USED_BYTES = NONCE_BYTES + KEY_BYTES + TAG_BYTES;
 /** What slot 0 is wrapped for: tells a wrong store key from a damaged slot. */
 const CHECK = "palimpsest keys 1";
 
+/** Where data keys are kept, by slot, each for one purpose. */
+export interface DataKeys {
+  /** New keys, one for each purpose, that survive what the store survives before this resolves. */
+  create(purposes: readonly string[]): Promise<{ slot: number; key: Uint8Array }[]>;
+  /** Null: the slot is free, damaged, or of another purpose. */
+  key(slot: number, purpose: string): Uint8Array | null;
+  /** Nobody can read these keys once this has resolved; those neither that an earlier call could not destroy. */
+  destroy(slots: readonly number[]): Promise<void>;
+  /** Destroys all keys but these. */
+  keepOnly(slots: ReadonlySet<number>): Promise<void>;
+  close(): Promise<void>;
+}
+
 /**
  * Data keys in a file of fixed slots, each encrypted under the store key for one purpose. Destroying a key overwrites its slot in place
  * and waits until that is on the disk: from then on nobody can read what was encrypted with it, wherever copies of that may lie.
  */
-export class KeyFile {
+export class KeyFile implements DataKeys {
   readonly #file: FileHandle;
   readonly #storeKey: Uint8Array;
   #slots: Buffer;
@@ -62,7 +75,6 @@ export class KeyFile {
     return this.count - this.#free.length - this.#doomed.size;
   }
 
-  /** New keys, one for each purpose, on the disk before this resolves. */
   async create(purposes: readonly string[]): Promise<{ slot: number; key: Uint8Array }[]> {
     let next = this.count;
     const made = purposes.map((purpose) => {
@@ -78,7 +90,6 @@ export class KeyFile {
     return made.map(({ slot, key }) => ({ slot, key }));
   }
 
-  /** Null: the slot is free, damaged, or of another purpose. */
   key(slot: number, purpose: string): Uint8Array | null {
     if (!(slot >= 0 && slot < this.count)) return null;
     const content = this.#slots.subarray(slot * SLOT_BYTES, slot * SLOT_BYTES + USED_BYTES);

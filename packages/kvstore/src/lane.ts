@@ -51,16 +51,20 @@ export class Lane {
 
   /** `stored` is called before any other change begins. */
   put(records: readonly TierRecord[], stored: () => void): Promise<void> {
+    const prepared = this.tier.prepare?.(records);
+    // Whoever waits for it hears of it; until then nobody does.
+    prepared?.catch(() => undefined);
     return this.#change(async () => {
       await this.#forget([...this.#leftovers]);
-      const doomed = new Set([...this.#lateRemovals.values()].flat());
-      if (records.some(({ key }) => doomed.has(key))) {
-        throw new KvstoreError("transfer_late", `${this.tier.name} has not answered yet whether it removed one of these blocks`);
+      const open = new Set([...this.#lateRemovals.values(), ...this.#lateWrites.values()].flat());
+      if (records.some(({ key }) => open.has(key))) {
+        await prepared?.then((put) => put.cancel());
+        throw new KvstoreError("transfer_late", `${this.tier.name} has not answered yet what became of one of these blocks`);
       }
       const bytes = records.reduce((sum, record) => sum + (record.bytes?.length ?? 0), 0);
       const before = this.#clock.now();
       const keys = records.map(({ key }) => key);
-      const write = this.tier.put(records);
+      const write = prepared === undefined ? this.tier.put(records) : prepared.then((put) => put.commit());
       try {
         await within(this.#clock, this.#deadlineMs, `writing to ${this.tier.name}`, write);
       } catch (error) {

@@ -64,9 +64,10 @@ export class LmdbTier implements Tier {
     await this.#environment.transaction(() => {
       for (const { key, meta, bytes } of records) {
         const name = Buffer.from(key, "hex");
+        if (bytes === null && this.#metas.doesExist(name)) continue;
         const value = Buffer.alloc(HEADER_BYTES + meta.length);
         value.writeDoubleLE(++this.#written, 0);
-        value.writeInt32LE(bytes?.length ?? this.#lengthOf(name), 8);
+        value.writeInt32LE(bytes?.length ?? -1, 8);
         value.set(meta, HEADER_BYTES);
         void this.#metas.put(name, value);
         if (bytes !== null) void this.#cells.put(name, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
@@ -102,10 +103,4 @@ export class LmdbTier implements Tier {
 
   async close(): Promise<void> {
     await this.#environment.close();
-  }
-
-  #lengthOf(name: Buffer): number {
-    const value = this.#metas.get(name);
-    return value === undefined ? -1 : value.readInt32LE(8);
-  }
-}
+  }}

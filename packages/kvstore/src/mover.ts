@@ -104,13 +104,14 @@ export class Mover {
     const state = this.#state;
     const shelf = state.shelves[t]!;
     const records = state.records(t, blocks);
+    const gone: string[] = [];
     const stored = () => {
       for (const { key } of records) {
         const entry = state.index.get(key);
-        if (entry !== undefined) entry.given |= 1 << t;
+        if (entry === undefined) gone.push(key);
+        else entry.given |= 1 << t;
       }
       for (const { entry } of blocks) {
-        // Erased meanwhile: the erasure waits behind this write and removes it.
         if (!entry.known) shelf.cancel(entry.account);
         else {
           shelf.arrive(entry);
@@ -120,6 +121,8 @@ export class Mover {
     };
     try {
       await state.lanes[t]!.put(records, stored);
+      // Erased meanwhile, or in front of what was.
+      await state.lanes[t]!.forget(gone);
       return true;
     } catch (error) {
       for (const { entry } of blocks) shelf.cancel(entry.account);

@@ -1,7 +1,8 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import type { KeyFile } from "./key-file.ts";
-import type { Tier, TierEntry, TierRecord } from "./tier.ts";
+import { KvstoreError } from "./errors.ts";
+import type { DataKeys } from "./key-file.ts";
+import type { PreparedPut, Tier, TierEntry, TierRecord } from "./tier.ts";
 
 const SEAL_VERSION = 1;
 const NONCE_BYTES = 12;
@@ -11,10 +12,20 @@ export const SEAL_BYTES = NONCE_BYTES + TAG_BYTES;
 /** In front of a sealed meta: version (uint8), slots of the keys of meta and cells (int32, −1: none). */
 const HEADER_BYTES = 9;
 
+/** Encrypted at a time, so that what comes out stays in a cache until it is where it belongs. */
+const PIECE_BYTES = 32 * 1024;
+
 interface Slots {
   meta: number;
   /** −1: no cells. */
   cells: number;
+}
+
+interface Sealed {
+  /** Slot of the meta's key when it was encrypted; −1: a new one was made. */
+  known: number;
+  slots: Slots;
+  record: TierRecord;
 }
 
 /**
@@ -27,10 +38,12 @@ export class SealedTier implements Tier {
   readonly bytesMax: number;
   readonly durable: boolean;
   readonly #inner: Tier;
-  readonly #keys: KeyFile;
+  readonly #keys: DataKeys;
   readonly #slots = new Map<string, Slots>();
+  readonly #free: Uint8Array[] = [];
+  #tail: Promise<void> = Promise.resolve();
 
-  constructor(inner: Tier, keys: KeyFile) {
+  constructor(inner: Tier, keys: DataKeys) {
     this.#inner = inner;
     this.#keys = keys;
     this.name = inner.name;
@@ -62,37 +75,76 @@ export class SealedTier implements Tier {
   }
 
   async put(records: readonly TierRecord[]): Promise<void> {
-    const purposes = records.flatMap(({ key, bytes }) => [
-      ...(this.#slots.has(key) ? [] : [purpose(key, "meta")]),
+    const { commit } = await this.prepare(records);
+    await commit();
+  }
+
+  /** Makes the keys and encrypts. */
+  async prepare(records: readonly TierRecord[]): Promise<PreparedPut> {
+    const known = records.map(({ key }) => this.#slots.get(key)?.meta ?? -1);
+    const purposes = records.flatMap(({ key, bytes }, i) => [
+      ...(known[i]! >= 0 ? [] : [purpose(key, "meta")]),
       ...(bytes === null ? [] : [purpose(key, "cells")]),
     ]);
     const made = await this.#keys.create(purposes);
-    const replaced: number[] = [];
-    const slots = new Map<string, Slots>();
+    const cancel = () => this.#keys.destroy(made.map(({ slot }) => slot));
     try {
-      const sealed: TierRecord[] = [];
+      const sealed: Sealed[] = [];
       const fresh = made.values();
-      for (const { key, meta, bytes } of records) {
-        const before = this.#slots.get(key);
-        const metaKey = before === undefined ? fresh.next().value! : { slot: before.meta, key: this.#keys.key(before.meta, purpose(key, "meta"))! };
-        const cellsKey = bytes === null ? null : fresh.next().value!;
-        if (cellsKey !== null && before !== undefined && before.cells >= 0) replaced.push(before.cells);
-        const now = { meta: metaKey.slot, cells: cellsKey?.slot ?? before?.cells ?? -1 };
-        slots.set(key, now);
-        const cells = bytes === null ? null : seal(cellsKey!.key, purpose(key, "cells"), bytes);
-        sealed.push({ key, meta: sealMeta(key, now, metaKey.key, meta), bytes: cells });
+      for (const [i, record] of records.entries()) {
+        sealed.push(this.#seal(record, known[i]!, () => fresh.next().value!));
         // A block takes a fraction of a millisecond; whatever else waits goes on in between.
-        if (bytes !== null) await setImmediate();
+        if (record.bytes !== null) await setImmediate();
       }
-      await this.#inner.put(sealed);
+      return { commit: () => this.#inTurn(() => this.#commit(sealed, cancel)), cancel };
     } catch (error) {
-      await this.#keys.destroy(made.map(({ slot }) => slot));
+      await cancel();
       throw error;
     } finally {
       for (const { key } of made) key.fill(0);
     }
-    for (const [key, now] of slots) this.#slots.set(key, now);
-    await this.#keys.destroy(replaced);
+  }
+
+  #seal({ key, meta, bytes }: TierRecord, known: number, fresh: () => { slot: number; key: Uint8Array }): Sealed {
+    const metaKey = known < 0 ? fresh() : { slot: known, key: this.#keys.key(known, purpose(key, "meta")) };
+    if (metaKey.key === null) throw new KvstoreError("transfer_late", `block ${key} was removed while it was encrypted`);
+    const cellsKey = bytes === null ? null : fresh();
+    const slots = { meta: metaKey.slot, cells: cellsKey?.slot ?? -1 };
+    const cells = bytes === null ? null : seal(cellsKey!.key, purpose(key, "cells"), bytes, this.#buffer(bytes.length + SEAL_BYTES));
+    return { known, slots, record: { key, meta: sealMeta(key, slots, metaKey.key, meta), bytes: cells } };
+  }
+
+  /** What was encrypted beside other changes may have been overtaken by them. */
+  async #commit(sealed: readonly Sealed[], cancel: () => Promise<void>): Promise<void> {
+    const now = new Map(sealed.map(({ record }) => [record.key, this.#slots.get(record.key)]));
+    // A meta alone replaces nothing.
+    const kept = sealed.filter(({ record }) => record.bytes !== null || now.get(record.key) === undefined);
+    const stale = kept.find(({ known, record }) => known >= 0 && now.get(record.key)?.meta !== known);
+    try {
+      if (stale !== undefined) throw new KvstoreError("transfer_late", `block ${stale.record.key} was removed while it was encrypted`);
+      await this.#inner.put(kept.map(({ record }) => record));
+    } catch (error) {
+      await cancel();
+      throw error;
+    }
+    const unused: number[] = [];
+    for (const { known, record, slots } of sealed) {
+      const before = now.get(record.key);
+      if (record.bytes === null && before !== undefined) {
+        if (known < 0) unused.push(slots.meta);
+        continue;
+      }
+      if (before !== undefined) unused.push(...[before.cells, before.meta].filter((slot) => slot >= 0 && slot !== slots.meta));
+      this.#slots.set(record.key, slots);
+      if (record.bytes !== null) this.#free.push(record.bytes);
+    }
+    await this.#keys.destroy(unused);
+  }
+
+  /** A buffer that an earlier block was encrypted into: fresh memory costs as much as encrypting. */
+  #buffer(length: number): Uint8Array {
+    const free = this.#free.pop();
+    return free?.length === length ? free : new Uint8Array(length);
   }
 
   async get(keys: readonly string[]): Promise<(Uint8Array | null)[]> {
@@ -111,17 +163,32 @@ export class SealedTier implements Tier {
 
   /** The keys go first: what is interrupted behind them leaves nothing that can be read. */
   async remove(keys: readonly string[], meta: boolean): Promise<void> {
-    const known = keys.flatMap((key) => {
-      const slots = this.#slots.get(key);
-      return slots === undefined ? [] : [{ key, slots }];
+    await this.#destroyKeys(keys, meta);
+    await this.#inTurn(async () => {
+      // Those, too, that a write had made which had not answered.
+      await this.#destroyKeys(keys, meta);
+      await this.#inner.remove(keys, meta);
     });
-    const doomed = known.flatMap(({ slots }) => [...(slots.cells >= 0 ? [slots.cells] : []), ...(meta ? [slots.meta] : [])]);
-    for (const { key, slots } of known) {
-      if (meta) this.#slots.delete(key);
-      else slots.cells = -1;
+  }
+
+  async #destroyKeys(keys: readonly string[], meta: boolean): Promise<void> {
+    const doomed: number[] = [];
+    for (const key of keys) {
+      const slots = this.#slots.get(key);
+      if (slots === undefined) continue;
+      if (slots.cells >= 0) doomed.push(slots.cells);
+      slots.cells = -1;
+      if (!meta) continue;
+      doomed.push(slots.meta);
+      this.#slots.delete(key);
     }
     await this.#keys.destroy(doomed);
-    await this.#inner.remove(keys, meta);
+  }
+
+  /** Changes of the inner tier one after another, also where the archive no longer waits for the first: each goes by what is there. */
+  #inTurn(act: () => Promise<void>): Promise<void> {
+    this.#tail = this.#tail.catch(() => undefined).then(act);
+    return this.#tail;
   }
 
   async close(): Promise<void> {
@@ -154,15 +221,14 @@ function sealMeta(key: string, slots: Slots, dataKey: Uint8Array, meta: Uint8Arr
 }
 
 /** nonce, ciphertext, tag. */
-function seal(dataKey: Uint8Array, of: string, bytes: Uint8Array): Uint8Array {
+function seal(dataKey: Uint8Array, of: string, bytes: Uint8Array, sealed: Uint8Array = new Uint8Array(bytes.length + SEAL_BYTES)): Uint8Array {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", dataKey, nonce);
   cipher.setAAD(Buffer.from(of));
-  const sealed = Buffer.allocUnsafeSlow(bytes.length + SEAL_BYTES);
-  nonce.copy(sealed);
-  cipher.update(bytes).copy(sealed, NONCE_BYTES);
+  sealed.set(nonce);
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) sealed.set(cipher.update(bytes.subarray(at, at + PIECE_BYTES)), NONCE_BYTES + at);
   cipher.final();
-  cipher.getAuthTag().copy(sealed, NONCE_BYTES + bytes.length);
+  sealed.set(cipher.getAuthTag(), NONCE_BYTES + bytes.length);
   return sealed;
 }
 

@@ -87,18 +87,18 @@ export class Shelf {
     this.#ledger.give(entry.account, this.#blockBytes);
   }
 
-  /** What must go so that `wanted` more blocks of an account fit: the account's own first where its budget is short. */
+  /** What must go, and is not going already, so that `wanted` more blocks of an account fit: the account's own first where its budget is short. */
   victims(account: string, wanted: number): Entry[] {
     const overAccount = Math.ceil((wanted * this.#blockBytes - this.#ledger.roomOf(account)) / this.#blockBytes);
     const victims = new Set<Entry>();
     for (const entry of this.#ofAccount.get(account) ?? []) {
       if (victims.size >= overAccount) break;
-      victims.add(entry);
+      if (entry.moving === 0) victims.add(entry);
     }
     const over = Math.ceil((this.bytes + wanted * this.#blockBytes - this.bytesMax) / this.#blockBytes);
     for (const entry of this.#order) {
       if (victims.size >= over) break;
-      victims.add(entry);
+      if (entry.moving === 0) victims.add(entry);
     }
     return [...victims];
   }
@@ -109,7 +109,7 @@ export class Shelf {
     const entries: Entry[] = [];
     for (const entry of this.#order) {
       if (entries.length >= over) break;
-      entries.push(entry);
+      if (entry.moving === 0) entries.push(entry);
     }
     return entries;
   }

@@ -3,7 +3,7 @@ export interface TierRecord {
   key: string;
   /** What the archive needs to know of the block after a restart. */
   meta: Uint8Array;
-  /** The cells; null: only the meta is kept, of a block that others are behind. */
+  /** The cells; null: only the meta is kept, of a block that others are behind, unless the tier has one of it already. */
   bytes: Uint8Array | null;
 }
 
@@ -28,6 +28,8 @@ export interface Tier {
   readonly durable: boolean;
   /** What it holds already. Called once, before anything else. What is damaged is left out, and removed. */
   load(): Promise<TierEntry[]>;
+  /** Does what can be done of a `put` beside other changes, such as encrypting; the archive then lets `commit` take its turn. */
+  prepare?(records: readonly TierRecord[]): Promise<PreparedPut>;
   /** Stores all of the records or none, in place of earlier ones of these keys. Resolves when they survive what the tier survives. */
   put(records: readonly TierRecord[]): Promise<void>;
   /** The cells of each key, for the caller to keep; null where there are none that are whole. */
@@ -35,6 +37,13 @@ export interface Tier {
   /** Afterwards nobody can read the cells of these keys from here, also with what is left of them on a disk. `meta`: that goes as well. */
   remove(keys: readonly string[], meta: boolean): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface PreparedPut {
+  /** The rest of the `put`. Called at most once. */
+  commit(): Promise<void>;
+  /** It will not be called. */
+  cancel(): Promise<void>;
 }
 
 /** The engine's cells, named by slot. Calls run beside steps: they touch only cells that no step writes. */

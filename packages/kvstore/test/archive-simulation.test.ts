@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { CellArchive, PagePool, PathAddresses, type Block, type LogPath, type Receipt } from "../src/index.ts";
+import { CellArchive, PagePool, PathAddresses, SealedTier, type Block, type LogPath, type Receipt } from "../src/index.ts";
 import { must, Random, same } from "./support.ts";
-import { CELL_BYTES, FaultyPort, FaultyTier, World, type Disk } from "./world.ts";
+import { CELL_BYTES, FaultyKeys, FaultyPort, FaultyTier, World, type Disk, type KeyTable } from "./world.ts";
 
 const LONG = process.env["PALIMPSEST_LONG"] === "1";
 const SEEDS = LONG ? 1_000 : 100;
@@ -39,6 +39,8 @@ function textBlocks({ path, addresses }: Known, tokens: Int32Array, from: number
 class Simulation {
   readonly #random: Random;
   readonly #disk: Disk = new Map();
+  readonly #keyTable: KeyTable = new Map();
+  readonly #sealed: boolean;
   readonly #paths: Known[] = [];
   #world: World;
   #port: FaultyPort;
@@ -60,6 +62,7 @@ class Simulation {
 
   constructor(random: Random) {
     this.#random = random;
+    this.#sealed = random.int(2) === 0;
     this.#world = new World(random);
     this.#port = new FaultyPort(this.#world, PAGES * 3);
     this.#pool = new PagePool({ pages: PAGES, pageSize: 3 });
@@ -76,9 +79,10 @@ class Simulation {
     this.#tasks = new Set();
     const host = new FaultyTier(this.#world, "host", 6 * BLOCK_BYTES, false, new Map());
     const disk = new FaultyTier(this.#world, "disk", 20 * BLOCK_BYTES, true, this.#disk);
+    const sealed = this.#sealed ? new SealedTier(disk, new FaultyKeys(this.#world, this.#keyTable)) : disk;
     const opening = CellArchive.open({
       port: this.#port,
-      tiers: this.#random.int(3) === 0 ? [disk] : [host, disk],
+      tiers: this.#random.int(3) === 0 ? [sealed] : [host, sealed],
       blockCells: BLOCK_CELLS,
       limits: { deadlineMs: DEADLINE_MS, batchBytes: 3 * BLOCK_BYTES, demotingBytesMax: 8 * BLOCK_BYTES, promotingBytesMax: 6 * BLOCK_BYTES },
       budgets: { accounts: { m: 9 * BLOCK_BYTES } },
@@ -86,7 +90,11 @@ class Simulation {
       clock: this.#world,
       refused: this.#receipts.flatMap(({ unreachable }) => unreachable),
     });
+    const { faults } = this.#world;
+    // Keys that cannot be sorted out are an error of `open`.
+    if (this.#sealed) this.#world.faults = 0;
     this.#archive = await this.#answered(opening);
+    this.#world.faults = faults;
   }
 
   async step(): Promise<void> {
@@ -225,6 +233,9 @@ class Simulation {
     this.#receipts.length = 0;
     same([stats.demotingBytes, stats.promotingBytes], [0, 0], "bytes on their way");
     for (const key of this.#disk.keys()) must(this.#keys.has(key), () => `a record of an unknown block ${key}`);
+    if (!this.#everFaulty) must(this.#disk.size <= stats.known, () => `${this.#disk.size} records of ${stats.known} blocks that are known`);
+    // Two keys for a block, one for what others are behind; none for anything else.
+    if (this.#sealed && !this.#everFaulty) must(this.#keyTable.size <= listed + stats.known, () => `${this.#keyTable.size} keys for ${listed} blocks of ${stats.known}`);
     const { cached, leased, held } = this.#pool.audit();
     same([cached, leased, held], [0, 0, 0], "pages that somebody still holds");
     this.#world.faults = faults;
@@ -233,18 +244,20 @@ class Simulation {
   /** The process is killed: what was being written may be there, in part, or not. */
   async #die(): Promise<void> {
     this.deaths++;
+    const known = new Set(this.#paths.flatMap(({ addresses }) => this.#archive.find(addresses).flatMap((there, i) => (there ? [addresses.key(i)] : []))));
     this.#world.end((call) => {
       if (this.#random.int(2) === 0) call();
     });
     await TURN();
-    const committed = new Set([...this.#disk].flatMap(([key, { bytes }]) => (bytes === null ? [] : [key])));
+    const onDisk = [...this.#disk].flatMap(([key, { bytes }]) => (bytes === null ? [] : [key]));
+    const committed = new Set(onDisk.filter((key) => known.has(key)));
     // A tier that lost writes may have lost what a block hangs on; one that was slow may have more than it was meant to.
     const ofM = this.#paths.flatMap(({ namespace, addresses }) => (namespace === "m" ? Array.from({ length: addresses.blocks }, (_, i) => addresses.key(i)) : []));
     const refused = new Set(this.#receipts.flatMap(({ unreachable }) => unreachable.flatMap(({ keys }) => keys)));
     // What was being erased may be gone, there, or half of both.
     for (const doomed of this.#erasing) for (const key of doomed) refused.add(key);
     this.#erasing = [];
-    const sure = !this.#everFaulty && committed.size <= 20 && new Set(ofM.filter((key) => committed.has(key))).size <= 9;
+    const sure = !this.#everFaulty && onDisk.length <= 20 && new Set(ofM.filter((key) => onDisk.includes(key))).size <= 9;
     await this.start();
     await this.#settle(true);
     for (const { addresses } of sure ? this.#paths : []) {

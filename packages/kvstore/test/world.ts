@@ -1,4 +1,4 @@
-import type { CellPort, Clock, Tier, TierEntry, TierRecord } from "../src/index.ts";
+import type { CellPort, Clock, DataKeys, Tier, TierEntry, TierRecord } from "../src/index.ts";
 import type { Random } from "./support.ts";
 
 export const CELL_BYTES = 8;
@@ -110,7 +110,8 @@ export class FaultyTier implements Tier {
       if (fault === 0) throw new Error("write error");
       for (const { key, meta, bytes } of records) {
         if (fault === 1 && random.int(2) === 0) continue;
-        const stored = bytes?.slice() ?? this.disk.get(key)?.bytes ?? null;
+        if (bytes === null && this.disk.has(key)) continue;
+        const stored = bytes?.slice() ?? null;
         if (fault === 2 && stored !== null && random.int(2) === 0) stored.fill(random.int(256), random.int(stored.length));
         this.disk.set(key, { meta: meta.slice(), bytes: stored });
       }
@@ -171,5 +172,54 @@ export class FaultyPort implements CellPort {
 
   cell(slot: number): Uint8Array {
     return this.bytes.subarray(slot * CELL_BYTES, (slot + 1) * CELL_BYTES);
+  }
+}
+
+/** Keys that are there after a death, by slot. */
+export type KeyTable = Map<number, { purpose: string; key: Uint8Array }>;
+
+/** Data keys whose changes happen when the world wants, or fail. */
+export class FaultyKeys implements DataKeys {
+  readonly #world: World;
+  readonly #table: KeyTable;
+  #next: number;
+  /** Gone for us, and perhaps not from the table. */
+  readonly #doomed = new Set<number>();
+
+  constructor(world: World, table: KeyTable) {
+    this.#world = world;
+    this.#table = table;
+    this.#next = Math.max(0, ...table.keys()) + 1;
+  }
+
+  create(purposes: readonly string[]): Promise<{ slot: number; key: Uint8Array }[]> {
+    const made = purposes.map((purpose) => ({ slot: this.#next++, purpose, key: Uint8Array.from({ length: 32 }, () => this.#world.random.int(256)) }));
+    return this.#world.later(() => {
+      if (this.#world.faulty()) throw new Error("key error");
+      for (const { slot, purpose, key } of made) this.#table.set(slot, { purpose, key: key.slice() });
+      return made.map(({ slot, key }) => ({ slot, key }));
+    });
+  }
+
+  key(slot: number, purpose: string): Uint8Array | null {
+    const found = this.#table.get(slot);
+    return found?.purpose === purpose && !this.#doomed.has(slot) ? found.key.slice() : null;
+  }
+
+  destroy(slots: readonly number[]): Promise<void> {
+    for (const slot of slots) this.#doomed.add(slot);
+    const doomed = [...this.#doomed];
+    return this.#world.later(() => {
+      if (this.#world.faulty()) throw new Error("key error");
+      for (const slot of doomed) this.#table.delete(slot);
+    });
+  }
+
+  keepOnly(slots: ReadonlySet<number>): Promise<void> {
+    return this.destroy([...this.#table.keys()].filter((slot) => !slots.has(slot)));
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
   }
 }
