@@ -20,7 +20,7 @@ export interface ArchiveLimits {
 export const ARCHIVE_LIMITS: ArchiveLimits = {
   demotingBytesMax: 256 * 2 ** 20,
   promotingBytesMax: 256 * 2 ** 20,
-  batchBytes: 16 * 2 ** 20,
+  batchBytes: 32 * 2 ** 20,
   deadlineMs: 30_000,
 };
 
