@@ -275,7 +275,7 @@ struct CellsOf<'a, T> {
     piece_end: usize,
     /// Values of the cell at `ranks.start`.
     values: *const T,
-    /// What lies as far from `values` as the next piece's cells from this one's.
+    /// How far, in bytes, the next piece's cells lie from this one's.
     ahead: usize,
 }
 

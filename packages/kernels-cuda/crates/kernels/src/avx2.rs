@@ -6,17 +6,10 @@ mod vector;
 
 use std::ops::Range;
 
-use half::{bf16, f16};
-
-use crate::buffer::Arena;
-use crate::cells::CellDtype;
-use crate::error::Result;
-use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, RawMatrix};
-use crate::panel::{self, with_packed};
-use crate::pool::Pool;
+use crate::level::{Activations, Matrix, Output};
+use crate::panel::with_packed;
 use crate::quant::TensorType;
-use crate::rotary::Pairs;
-use crate::{attend, int8, numbers, small};
+use crate::vector_level::vector_level;
 use vector::Pair;
 
 /// A value of this type proves that the processor has the instructions.
@@ -30,87 +23,11 @@ impl Avx2 {
         let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
         found.then(|| Self { vnni: is_x86_feature_detected!("avxvnni") })
     }
-}
 
-/// Defines functions compiled for this level.
-macro_rules! compiled {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(
-            #[target_feature(enable = "avx2,fma,f16c")]
-            fn $name($($argument: $type),*) $body
-        )*
-    };
-}
-
-compiled! {
-    fn quantize(x: &[f32], out: &mut ActivationRow<'_>) {
-        int8::quantize(x, out, |x, codes| quantize::quantize_block(x, codes))
-    }
-    fn normalize(x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
-        int8::normalize::<true>(x, weight, epsilon, out, |x, codes| quantize::quantize_block(x, codes))
-    }
-    fn gate(kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>) {
-        int8::gate::<true>(kind, g, u, out, |x, codes| quantize::quantize_block(x, codes))
-    }
-    fn rotate(pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {
-        small::rotate(pairs, cosines, sines, scale, x, out)
-    }
-    fn attend_f32(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        // SAFETY: this function is compiled for the instructions.
-        unsafe { attend::attend::<Pair, f32, 6, 1, 1>(block, out) }
-    }
-    fn attend_f16(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        // SAFETY: this function is compiled for the instructions.
-        unsafe { attend::attend::<Pair, f16, 6, 1, 1>(block, out) }
-    }
-    fn multiply_numbers(tensor_type: TensorType, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
-        // SAFETY: this function is compiled for the instructions; the rest is its caller's promise.
-        unsafe {
-            match tensor_type {
-                TensorType::F32 => numbers::multiply::<Pair, f32, 6>(matrix, panels, x, out),
-                TensorType::F16 => numbers::multiply::<Pair, f16, 6>(matrix, panels, x, out),
-                _ => numbers::multiply::<Pair, bf16, 6>(matrix, panels, x, out),
-            }
-        }
-    }
-}
-
-// SAFETY of every call below: a value of `Avx2` proves the features.
-impl Kernels for Avx2 {
-    fn level(&self) -> Level {
-        Level::Avx2
-    }
-
-    fn pack(&self, raw: &RawMatrix<'_>, pool: &Pool, arena: &Arena) -> Result<Matrix> {
-        panel::pack(raw, pool, arena)
-    }
-
-    fn unpack_row(&self, matrix: &Matrix, row: usize, out: &mut [f32]) {
-        panel::unpack_row(matrix, row, out);
-    }
-
-    fn wants_codes(&self, format: Format) -> bool {
-        panel::wants_codes(format)
-    }
-
-    fn quantize(&self, x: &[f32], out: &mut ActivationRow<'_>) {
-        // SAFETY: as said above.
-        unsafe { quantize(x, out) }
-    }
-
-    fn normalize(&self, x: &[f32], weight: &[f32], epsilon: f32, out: &mut ActivationRow<'_>) {
-        // SAFETY: as said above.
-        unsafe { normalize(x, weight, epsilon, out) }
-    }
-
-    fn gate(&self, kind: Gate, g: &[f32], u: &[f32], out: &mut ActivationRow<'_>) {
-        // SAFETY: as said above.
-        unsafe { gate(kind, g, u, out) }
-    }
-
-    unsafe fn multiply(&self, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
-        let tensor_type = panel::check(matrix, &panels, x);
-        // SAFETY: as said above, shapes are checked, and the outputs are ours (caller).
+    /// # Safety
+    /// As `Kernels::multiply`, and shapes agree.
+    unsafe fn multiply_packed(&self, tensor_type: TensorType, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+        // SAFETY: the caller's promise; `self` proves the instructions.
         unsafe {
             with_packed!(
                 tensor_type,
@@ -119,23 +36,13 @@ impl Kernels for Avx2 {
                 } else {
                     products::multiply::<P>(matrix, panels, x, out)
                 },
-                multiply_numbers(tensor_type, matrix, panels, x, out)
+                unreachable!("numbers have no blocks")
             )
         }
     }
+}
 
-    fn rotate(&self, pairs: Pairs, cosines: &[f32], sines: &[f32], scale: f32, x: &[f32], out: &mut [f32]) {
-        // SAFETY: as said above.
-        unsafe { rotate(pairs, cosines, sines, scale, x, out) }
-    }
-
-    fn attend(&self, block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        // SAFETY: as said above.
-        unsafe {
-            match block.cells.shape().dtype {
-                CellDtype::F32 => attend_f32(block, out),
-                CellDtype::F16 => attend_f16(block, out),
-            }
-        }
-    }
+vector_level! {
+    Avx2, features "avx2,fma,f16c", vector Pair, code quantize::quantize_block,
+    attend [6, 1, 1], rows 6
 }

@@ -22,6 +22,7 @@ pub mod scalar;
 pub mod small;
 pub mod softmax;
 mod vector;
+mod vector_level;
 
 pub use buffer::{Arena, Buffer};
 pub use cells::{CellDtype, CellShape, Cells, LayerCells};

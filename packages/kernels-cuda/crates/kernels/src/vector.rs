@@ -1,7 +1,8 @@
 //! Sixteen f32 as one value: what attention is written with, once for all vector levels.
 //!
 //! Every method is one rounding a lane, so all levels give the same bits. Methods are inlined into functions that are compiled for the
-//! level's instructions; outside of such a function they must not be called, hence `unsafe` throughout.
+//! level's instructions; outside of such a function they must not be called, hence `unsafe` throughout. That goes for closures too: a
+//! closure is a function of its own until it happens to be inlined, and every method in it a call.
 
 use half::{bf16, f16};
 

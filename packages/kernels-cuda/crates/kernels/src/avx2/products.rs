@@ -228,8 +228,7 @@ unsafe fn multiply_quad<const R: usize, const VNNI: bool>(
                     dots[r][h] = _mm256_dpbusd_avx_epi32(dots[r][h], codes[h], four);
                 } else if eight_bits {
                     let signed = _mm256_xor_si256(codes[h], _mm256_set1_epi8(-128));
-                    let products = _mm256_maddubs_epi16(_mm256_sign_epi8(signed, signed), _mm256_sign_epi8(four, signed));
-                    pairs[r][h] = products;
+                    pairs[r][h] = _mm256_maddubs_epi16(_mm256_sign_epi8(signed, signed), _mm256_sign_epi8(four, signed));
                 } else {
                     pairs[r][h] = _mm256_add_epi16(pairs[r][h], _mm256_maddubs_epi16(codes[h], four));
                 }

@@ -39,8 +39,9 @@ impl Vector for Pair {
     unsafe fn load_bf16(from: *const bf16) -> Self {
         // SAFETY: as said above.
         unsafe {
-            let widen = |at: *const bf16| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()))));
-            Self(widen(from), widen(from.add(8)))
+            let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
+            let (low, high) = (_mm256_cvtepu16_epi32(low), _mm256_cvtepu16_epi32(high));
+            Self(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)), _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high)))
         }
     }
 

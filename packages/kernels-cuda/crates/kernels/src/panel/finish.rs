@@ -23,7 +23,10 @@ pub unsafe fn finish(sums: &[f32; PANEL_ROWS], matrix_rows: usize, panel: usize,
 #[inline(always)]
 fn add_to(sums: &[f32], bias: Option<&[f32]>, add: bool, target: &mut [f32]) {
     for (i, (target, sum)) in target.iter_mut().zip(sums).enumerate() {
-        let sum = bias.map_or(*sum, |bias| sum + bias[i]);
+        let sum = match bias {
+            Some(bias) => sum + bias[i],
+            None => *sum,
+        };
         *target = if add { sum + *target } else { sum };
     }
 }
