@@ -8,7 +8,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Random } from "../packages/directives/test/random-logs.ts";
 import { collect, requestOf } from "../packages/engine/test/kit/harness.ts";
 import { family } from "./kit/family.ts";
-import { SMOLLM2, modelPath, proseTokens } from "./kit/models.ts";
+import { proseTokens } from "./kit/models.ts";
+import { describeWithModel } from "./real-models.ts";
 
 const LONG = process.env["PALIMPSEST_LONG"] === "1";
 const folder = mkdtempSync(join(tmpdir(), "palimpsest-"));
@@ -117,13 +118,13 @@ test.each(deviceInfo().levels)("the same log has the same bits, on a generated m
   expect(deviceInfo().levels).toContain(kernels);
 }, 300_000);
 
-const smollm2 = modelPath(SMOLLM2);
-
-test.skipIf(smollm2 === null)("the same log has the same bits, on SmolLM2-135M, on the fastest level", async () => {
-  const kernels = deviceInfo().levels.at(-1)!;
-  const text = await proseTokens(smollm2!);
-  for (let seed = 1; seed <= (LONG ? 20 : 1); seed++) {
-    await holdsItsBits({ path: smollm2!, kernels, cacheDtype: kernels === "reference" ? "f32" : "f16", ...subjects(new Random(seed), text, LONG ? 300 : 100) }, `seed ${seed}`);
-  }
-  expect(kernels).toBeDefined();
-}, 900_000);
+describeWithModel("smollm2-135m", "On SmolLM2-135M", (path) => {
+  test("the same log has the same bits, on the fastest level", async () => {
+    const kernels = deviceInfo().levels.at(-1)!;
+    const text = await proseTokens(path);
+    for (let seed = 1; seed <= (LONG ? 20 : 1); seed++) {
+      await holdsItsBits({ path, kernels, cacheDtype: kernels === "reference" ? "f32" : "f16", ...subjects(new Random(seed), text, LONG ? 300 : 100) }, `seed ${seed}`);
+    }
+    expect(kernels).toBeDefined();
+  }, 900_000);
+});

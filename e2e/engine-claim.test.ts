@@ -7,7 +7,8 @@ import { openRuntime, writeTinyModel, type KernelLevel } from "@palimpsest/kerne
 import { afterAll, expect, test } from "vitest";
 import { Random } from "../packages/directives/test/random-logs.ts";
 import { collect, requestOf } from "../packages/engine/test/kit/harness.ts";
-import { SMOLLM2, modelPath, proseTokens } from "./kit/models.ts";
+import { proseTokens } from "./kit/models.ts";
+import { describeWithModel } from "./real-models.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "palimpsest-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -79,11 +80,10 @@ test.each(["at once", "a turn later"] as const)("ten turns with one part dropped
   expect(warm.tokens).toStrictEqual(cold.tokens);
 });
 
-const smollm2 = modelPath(SMOLLM2);
-
-test.skipIf(smollm2 === null).each(["reference", "auto"] as const)("the same on SmolLM2-135M, level %s", async (level) => {
-  const text = await proseTokens(smollm2!);
-  const { warm, cold } = await tenTurns(smollm2!, level as KernelLevel, text, 17, "at once");
-  expect(warm.logprobs).toStrictEqual(cold.logprobs);
-  expect(cold.report.computed_tokens).toBeGreaterThan(200);
-}, 300_000);
+describeWithModel("smollm2-135m", "On SmolLM2-135M", (path) => {
+  test.each(["reference", "auto"] as const)("the same, level %s", async (level) => {
+    const { warm, cold } = await tenTurns(path, level as KernelLevel, await proseTokens(path), 17, "at once");
+    expect(warm.logprobs).toStrictEqual(cold.logprobs);
+    expect(cold.report.computed_tokens).toBeGreaterThan(200);
+  }, 300_000);
+});

@@ -7,8 +7,9 @@ import { afterAll, expect, test } from "vitest";
 import { Random } from "../packages/directives/test/random-logs.ts";
 import { collect, requestOf } from "../packages/engine/test/kit/harness.ts";
 import { family, type Case } from "./kit/family.ts";
-import { QWEN, SMOLLM2, modelPath, proseTokens } from "./kit/models.ts";
+import { proseTokens } from "./kit/models.ts";
 import { largestDifference, replayed } from "./kit/replay.ts";
+import { describeWithModel } from "./real-models.ts";
 
 const LONG = process.env["PALIMPSEST_LONG"] === "1";
 const folder = mkdtempSync(join(tmpdir(), "palimpsest-"));
@@ -23,6 +24,8 @@ interface Trial {
   contextLength: number;
   rounds: number;
   tolerance: number;
+  /** Ask for the logits of all prompt tokens, whatever the case asks for. */
+  everyToken?: boolean;
 }
 
 /** What a trial did, so that a test can say that it did enough. */
@@ -37,7 +40,7 @@ interface Tally {
  * One family of logs in one engine, several at a time, cells evicted in between; every logit that the engine saw against the naive
  * replay. Pages are as few as the longest log needs, and a little more.
  */
-async function trial({ path, seed, text, tokensMax, answerMax, contextLength, rounds, tolerance }: Trial, tally: Tally): Promise<void> {
+async function trial({ path, seed, text, tokensMax, answerMax, contextLength, rounds, tolerance, everyToken = false }: Trial, tally: Tally): Promise<void> {
   const random = new Random(seed);
   const cases = family(random, { text, tokensMax, contextLength, answerMax });
   const pageSize = random.pick([1, 5, 16]);
@@ -53,7 +56,8 @@ async function trial({ path, seed, text, tokensMax, answerMax, contextLength, ro
   });
   try {
     for (let round = 0; round < rounds; round++) {
-      const together = random.shuffle(cases).slice(0, random.int(1, cases.length));
+      const chosen = random.shuffle(cases).slice(0, random.int(1, cases.length));
+      const together = everyToken ? chosen.map((one) => ({ ...one, echo: true })) : chosen;
       const requests = together.map(({ log, fold, maxTokens, echo }) => requestOf(fold, log.tokens.length, { maxTokens, echo }));
       for (const request of requests) logits.set(request, new Map());
       const answers = await Promise.all(requests.map((request) => collect(engine.generate(request))));
@@ -122,25 +126,26 @@ test("300 random logs on generated models have the logits of their naive replay"
   expect(tally.recovered).toBeGreaterThan(enough / 2);
 }, 600_000);
 
-const smollm2 = modelPath(SMOLLM2);
-const qwen = modelPath(QWEN);
+describeWithModel("smollm2-135m", "On SmolLM2-135M", (path) => {
+  test("12 random logs of prose have the logits of their naive replay, at every token", async () => {
+    const tally = newTally();
+    const text = await proseTokens(path);
+    for (let seed = 1; tally.cases < (LONG ? 100 : 12); seed++) {
+      await trial({ path, seed, text, tokensMax: LONG ? 400 : 280, answerMax: 3, contextLength: 8192, rounds: 2, tolerance: 1e-3, everyToken: true }, tally);
+    }
+    show(tally);
+    expect(tally.rows).toBeGreaterThan(400);
+  }, 1_200_000);
+});
 
-test.skipIf(smollm2 === null)("12 random logs of prose on SmolLM2-135M have the logits of their naive replay", async () => {
-  const tally = newTally();
-  const text = await proseTokens(smollm2!);
-  for (let seed = 1; tally.cases < (LONG ? 100 : 12); seed++) {
-    await trial({ path: smollm2!, seed, text, tokensMax: LONG ? 400 : 110, answerMax: 3, contextLength: 8192, rounds: 2, tolerance: 1e-3 }, tally);
-  }
-  show(tally);
-  expect(tally.rows).toBeGreaterThan(48);
-}, 1_200_000);
-
-test.skipIf(qwen === null)("3 random logs of prose on Qwen2.5-Coder-0.5B have the logits of their naive replay", async () => {
-  const tally = newTally();
-  const text = await proseTokens(qwen!);
-  for (let seed = 101; tally.cases < (LONG ? 30 : 3); seed++) {
-    await trial({ path: qwen!, seed, text, tokensMax: LONG ? 200 : 60, answerMax: 2, contextLength: 32_768, rounds: 1, tolerance: 1e-3 }, tally);
-  }
-  show(tally);
-  expect(tally.rows).toBeGreaterThan(12);
-}, 1_200_000);
+describeWithModel("qwen2.5-coder-0.5b", "On Qwen2.5-Coder-0.5B", (path) => {
+  test("3 random logs of prose have the logits of their naive replay, at every token", async () => {
+    const tally = newTally();
+    const text = await proseTokens(path);
+    for (let seed = 101; tally.cases < (LONG ? 30 : 3); seed++) {
+      await trial({ path, seed, text, tokensMax: LONG ? 200 : 60, answerMax: 2, contextLength: 32_768, rounds: 1, tolerance: 1e-3, everyToken: true }, tally);
+    }
+    show(tally);
+    expect(tally.rows).toBeGreaterThan(60);
+  }, 1_200_000);
+});

@@ -112,7 +112,12 @@ describe("palimpsest serve", () => {
   });
 
   test("a model that is not there, or damaged, is an error with its reason", async () => {
-    expect(await run(["serve", "--port", "0", "--model", "/nowhere/model.gguf"])).toMatchObject({ errors: expect.stringContaining("/nowhere/model.gguf") as string });
+    for (const name of ["/nowhere/model.gguf", "smollm2-135n"]) {
+      const { output, errors } = await run(["serve", "--port", "0", "--model", name]);
+      expect(errors).toContain(name);
+      expect(output).not.toContain("listening");
+    }
+    expect(await run(["serve", "--port", "0", "--model", model, "--ctx", "99999999"])).toMatchObject({ errors: expect.stringMatching(/^palimpsest: --ctx 99999999 is more than the model's context/) as string });
     const damaged = join(mkdtempSync(join(tmpdir(), "damaged-")), "damaged.gguf");
     writeFileSync(damaged, "GGUF and then nothing");
     expect(await run(["serve", "--port", "0", "--model", damaged])).toMatchObject({ code: 1, errors: expect.stringMatching(/palimpsest: \S+/) as string });

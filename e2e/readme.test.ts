@@ -1,9 +1,10 @@
 import { execFile, execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeWithModel } from "./real-models.ts";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const run = promisify(execFile);
@@ -39,12 +40,7 @@ async function startServer(): Promise<{ process: ChildProcess; address: string }
   return { process: server, address };
 }
 
-const cache = process.env["PALIMPSEST_HOME"] ?? join(homedir(), ".cache", "palimpsest");
-const model = join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf");
-const present = existsSync(model) || process.env["CI"] === "true";
-if (!present) console.warn("skipped: README snippets need the model smollm2-135m (`palimpsest pull smollm2-135m`)");
-
-describe.runIf(present)("The README's snippets", () => {
+describeWithModel("smollm2-135m", "The README's snippets", () => {
   let server: Awaited<ReturnType<typeof startServer>>;
   let folder: string;
   const found = snippets("README.md");

@@ -64,9 +64,11 @@ export function createApp(options: AppOptions = {}): App {
 /** Only JSON is read: a page in a browser can send other types to a local server without asking. */
 function acceptJsonOnly(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
+  // Bytes that are no UTF-8 are refused: replaced silently, they would be another prompt.
+  const utf8 = new TextDecoder("utf-8", { fatal: true });
+  fastify.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, bytes, done) => {
     try {
-      done(null, JSON.parse(text as string));
+      done(null, JSON.parse(utf8.decode(bytes as Buffer)));
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : "it cannot be parsed";
       done(new ServerError("json_invalid", `the body is no JSON: ${reason}`, { cause }));

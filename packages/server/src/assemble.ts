@@ -1,4 +1,4 @@
-import { ChatTemplate, Engine, TextAssembly, Tokenizer, type EngineLimits, type Runtime, type TokenizerData } from "@palimpsest/engine";
+import { ChatTemplate, Engine, TextAssembly, Tokenizer, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
 import { ServerError } from "./errors.ts";
 import type { Service, TokenizerPort } from "./service.ts";
 
@@ -11,13 +11,16 @@ export interface ServiceOptions {
   engineLimits?: Partial<EngineLimits> | undefined;
 }
 
+/** What may be used of a model's context. */
+export function contextOf(info: ModelInfo, asked: number | undefined): number {
+  if (asked === undefined || asked <= info.contextLength) return asked ?? info.contextLength;
+  throw new ServerError("flag_invalid", `--ctx ${asked} is more than the model's context of ${info.contextLength}`, { param: "--ctx" });
+}
+
 /** A service on an open runtime. It owns both the engine that it makes and the runtime. */
 export function serviceOf(runtime: Runtime, data: TokenizerData, options: ServiceOptions): Service {
   const { info, level, cacheDtype, threads, pages, pageSize, pageBytes } = runtime;
-  const contextLength = options.contextLength ?? info.contextLength;
-  if (contextLength > info.contextLength) {
-    throw new ServerError("flag_invalid", `--ctx ${contextLength} is more than the model's context of ${info.contextLength}`, { param: "--ctx" });
-  }
+  const contextLength = contextOf(info, options.contextLength);
   const tokenizer = new Tokenizer(data);
   const engine = new Engine({ runtime, ...(options.engineLimits === undefined ? {} : { limits: options.engineLimits }) });
   return {

@@ -1,6 +1,6 @@
 import { freemem } from "node:os";
 import { openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
-import { serviceOf } from "./assemble.ts";
+import { contextOf, serviceOf } from "./assemble.ts";
 import { ServerError } from "./errors.ts";
 import type { Service } from "./service.ts";
 
@@ -28,6 +28,8 @@ const CELL_ELEMENT_BYTES: Readonly<Record<CellDtype, number>> = { f32: 4, f16: 2
 /** Opens a model with its cache. `onProgress` is called with 0 … 1. Errors are those of the compute layer and the tokenizer. */
 export async function loadService(options: LoadOptions, onProgress: (fraction: number) => void = () => {}): Promise<Service> {
   const { info, tokenizer } = await readModel(options.path);
+  // Before the weights are read: a wrong flag should not cost the wait for them.
+  contextOf(info, options.contextLength);
   const cacheDtype = options.cacheDtype ?? CACHE_DTYPE;
   const pageSize = options.pageSize ?? PAGE_SIZE;
   const runtime = await openRuntime(options.path, {

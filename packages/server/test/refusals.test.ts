@@ -181,7 +181,7 @@ describe("a plan is refused for", () => {
   });
 });
 
-async function raw(payload: string, headers: Record<string, string> = { "content-type": "application/json" }): Promise<Answer> {
+async function raw(payload: string | Buffer, headers: Record<string, string> = { "content-type": "application/json" }): Promise<Answer> {
   const answer = await world.raw("POST", "/v1/chat/completions", payload, headers);
   await served();
   return answer;
@@ -191,6 +191,7 @@ describe("a body is refused that", () => {
   test.each([
     ["is no JSON", '{"messages": [', "json_invalid"],
     ["is empty", "", "json_invalid"],
+    ["is no UTF-8", Buffer.from('{"messages": [{"role": "user", "content": "\xff\xfe"}]}', "latin1"), "json_invalid"],
     ["is a list", "[]", "body_invalid"],
     ["is null", "null", "body_invalid"],
     ["is a string", '"hi"', "body_invalid"],

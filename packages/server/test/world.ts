@@ -16,7 +16,7 @@ export interface World {
   app: App;
   runtime: ScriptedRuntime;
   service: Service;
-  raw(method: string, path: string, payload?: string, headers?: Record<string, string>): Promise<Answer>;
+  raw(method: string, path: string, payload?: string | Buffer, headers?: Record<string, string>): Promise<Answer>;
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** The data of each event of a stream. */

@@ -1,6 +1,7 @@
 import { createApp, type App } from "../app.ts";
 import { ServerError } from "../errors.ts";
 import { loadService, type LoadOptions } from "../load.ts";
+import { DEFAULT_MODEL, resolveModel } from "../models/index.ts";
 import type { Service } from "../service.ts";
 import { OPEN_ACCESS, readTenants } from "../tenants.ts";
 import { VERSION } from "../version.ts";
@@ -52,6 +53,8 @@ export async function startServer(
   onListening: (address: string) => void = () => {},
   interrupted: Promise<unknown> = new Promise(() => {}),
 ): Promise<(RunningServer & { service: Service }) | null> {
+  // What names no model at all is said before anything listens.
+  await resolveModel(options.model.name ?? DEFAULT_MODEL);
   const app = createApp({
     tenants: options.tenantsFile === undefined ? OPEN_ACCESS : readTenants(options.tenantsFile),
     ...(options.corsOrigin === undefined ? {} : { corsOrigin: options.corsOrigin }),
