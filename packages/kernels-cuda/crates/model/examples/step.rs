@@ -43,8 +43,8 @@ fn main() {
         println!("{name:<32}{best:>9.2} ms {:>8.0} tokens/s", tokens as f64 / best * 1e3);
     };
     time("prefill 512 from empty", 512, 3, &|_| step(512, 0, 1, &[]));
-    time("decode behind 16", 1, 30, &|_| step(1, 16, 1, &[0]));
-    time("decode, 4 streams behind 16", 4, 20, &|_| step(1, 16, 4, &[0]));
+    time("decode behind 16", 1, 300, &|_| step(1, 16, 1, &[0]));
+    time("decode, 4 streams behind 16", 4, 200, &|_| step(1, 16, 4, &[0]));
     time("prefill to 6144", DEPTH - 512, 1, &|_| step(DEPTH - 512, 512, 1, &[0]));
     time("decode behind 6144", 1, 10, &|_| step(1, DEPTH, 1, &[0]));
     let shifts = |count: usize| -> Vec<i32> { (0..count as i32).map(|shift| -shift).collect() };

@@ -3,18 +3,15 @@
 //! In each layer the keys and values of all rows are written first, then every row attends to its own view; products and
 //! feed-forward run over all rows at once. Which rows are computed together changes no bit of any of them.
 
-mod attention;
 mod head;
-mod plan;
 mod rows;
 mod scratch;
-mod tiles;
 
 use palimpsest_kernels::{CellDtype, CellShape, Cells, Code, Error, Kernels, Pool, Result};
 
+use crate::attention::Plan;
 use crate::step::{Facts, Step};
 use crate::weights::Weights;
-use plan::Plan;
 use scratch::Scratch;
 
 pub use head::Draws;
@@ -79,9 +76,9 @@ impl Engine {
         let shape = &weights.shape;
         let cells = Cells::new(CellShape {
             layers: weights.layers.len(),
-            kv_heads: shape.kv_heads,
-            key_size: shape.key_size,
-            value_size: shape.value_size,
+            kv_heads: shape.heads.kv_heads,
+            key_size: shape.heads.key_size,
+            value_size: shape.heads.value_size,
             pages: options.pages,
             page_size: options.page_size,
             dtype: options.dtype,

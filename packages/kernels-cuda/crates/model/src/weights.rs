@@ -3,6 +3,7 @@
 mod load;
 mod turns;
 
+use crate::attention::Heads;
 use palimpsest_kernels::{Gate, Matrix, Rotary};
 
 pub use load::load;
@@ -53,40 +54,13 @@ pub struct Shape {
     pub sampled: usize,
     pub embedding: usize,
     pub feed: usize,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub key_size: usize,
-    pub value_size: usize,
+    pub heads: Heads,
     pub epsilon: f32,
     /// Multiplies an embedding.
     pub embedding_scale: f32,
-    /// Multiplies a score: 1 / √key_size, or the model's own.
-    pub attention_scale: f32,
-    /// score = cap · tanh(score / cap); 0 = none.
-    pub attention_cap: f32,
     /// logit = cap · tanh(logit / cap); 0 = none.
     pub logit_cap: f32,
     pub gate: Gate,
-}
-
-impl Shape {
-    /// Query heads that read one key head.
-    pub fn heads_of_kv(&self) -> usize {
-        self.heads / self.kv_heads
-    }
-
-    /// Offsets of queries, keys and values in a row of `query_key_value`, and its length.
-    pub fn key_at(&self) -> usize {
-        self.heads * self.key_size
-    }
-
-    pub fn value_at(&self) -> usize {
-        self.key_at() + self.kv_heads * self.key_size
-    }
-
-    pub fn query_key_value(&self) -> usize {
-        self.value_at() + self.kv_heads * self.value_size
-    }
 }
 
 pub struct Weights {

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use palimpsest_kernels::softmax::log_sum;
 
-use super::rows::grain;
-use super::scratch::{Numbers, Scratch, exclusive};
+use super::scratch::Scratch;
 use super::{Machine, Outcome};
 use crate::sampler::{Constraints, Workspace, draw, top};
+use crate::shared::{Numbers, exclusive, grain};
 use crate::step::Step;
 
 /// Rows whose logits are held at a time.

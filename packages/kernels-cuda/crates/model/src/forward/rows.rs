@@ -3,23 +3,17 @@
 use std::slice::from_ref;
 
 use palimpsest_kernels::level::PANEL_ROWS;
-use palimpsest_kernels::{ActivationRow, Activations, Output, Pool};
+use palimpsest_kernels::{ActivationRow, Activations, Output};
 
 use super::Machine;
-use super::scratch::{ActivationStore, Numbers, Scratch, ThreadScratch, exclusive};
+use super::scratch::{ActivationStore, Scratch, ThreadScratch};
+use crate::attention::Attention;
+use crate::shared::{Numbers, exclusive, grain};
 use crate::step::Step;
 use crate::weights::Linear;
 
 /// Rows that pass through the products together: enough to pay for one pass over the weights, few enough to stay in a cache.
 pub const ROW_CHUNK: usize = 256;
-
-/// Multiplications below which a batch is not worth waking another thread.
-const SMALL: usize = 60_000;
-
-/// Tasks a thread takes at a time: eight chunks for each thread, or all where the whole is small.
-pub fn grain(pool: &Pool, tasks: usize, work_of_task: usize) -> usize {
-    if tasks * work_of_task < SMALL { tasks } else { tasks.div_ceil(pool.threads() * 8) }
-}
 
 impl Machine {
     /// hidden[row] = embedding of the row's token.
@@ -43,7 +37,7 @@ impl Machine {
     /// Queries, keys and values of all rows; keys are rotated to their birth position and written with the values.
     pub fn project(&self, layer: usize, step: &Step, scratch: &mut Scratch) {
         let (shape, weights) = (&self.weights.shape, &self.weights.layers[layer]);
-        let width = shape.query_key_value();
+        let width = shape.heads.query_key_value();
         for first in (0..step.rows()).step_by(ROW_CHUNK) {
             let rows = ROW_CHUNK.min(step.rows() - first);
             self.normalize(
@@ -72,12 +66,12 @@ impl Machine {
     fn store(&self, layer: usize, step: &Step, row: usize, numbers: &mut [f32], own: &mut ThreadScratch) {
         let (shape, weights) = (&self.weights.shape, &self.weights.layers[layer]);
         if let Some(norms) = &weights.head_norms {
-            let (queries, rest) = numbers.split_at_mut(shape.key_at());
-            let keys = &mut rest[..shape.kv_heads * shape.key_size];
+            let (queries, rest) = numbers.split_at_mut(shape.heads.key_at());
+            let keys = &mut rest[..shape.heads.kv_heads * shape.heads.key_size];
             for (heads, weight) in [(queries, &norms.query), (keys, &norms.key)] {
-                for head in heads.chunks_exact_mut(shape.key_size) {
-                    own.head[..shape.key_size].copy_from_slice(head);
-                    self.kernels.normalize(&own.head[..shape.key_size], weight, shape.epsilon, &mut values_only(head));
+                for head in heads.chunks_exact_mut(shape.heads.key_size) {
+                    own.head[..shape.heads.key_size].copy_from_slice(head);
+                    self.kernels.normalize(&own.head[..shape.heads.key_size], weight, shape.epsilon, &mut values_only(head));
                 }
             }
         }
@@ -87,14 +81,47 @@ impl Machine {
         let rotary = &self.weights.rotaries[weights.rotary];
         let pairs = rotary.pair_count();
         rotary.angles(step.position[row], &mut own.cosines, &mut own.sines);
-        let (keys, values) = numbers[shape.key_at()..].split_at(shape.kv_heads * shape.key_size);
-        for head in 0..shape.kv_heads {
-            let key = &keys[head * shape.key_size..][..shape.key_size];
-            let rotated = &mut own.head[..shape.key_size];
+        let (keys, values) = numbers[shape.heads.key_at()..].split_at(shape.heads.kv_heads * shape.heads.key_size);
+        for head in 0..shape.heads.kv_heads {
+            let key = &keys[head * shape.heads.key_size..][..shape.heads.key_size];
+            let rotated = &mut own.head[..shape.heads.key_size];
             self.kernels.rotate(rotary.pairs, &own.cosines[..pairs], &own.sines[..pairs], 1.0, key, rotated);
-            let value = &values[head * shape.value_size..][..shape.value_size];
+            let value = &values[head * shape.heads.value_size..][..shape.heads.value_size];
             // SAFETY: the step's slots are inside the pool and distinct (checked); nobody reads cells before this batch has ended.
             unsafe { self.cells.layer(layer).store(step.cell[row] as usize, head, rotated, value) };
+        }
+    }
+
+    /// hidden += output(attention) over the rows that are left.
+    pub fn attend(&self, layer: usize, scratch: &mut Scratch) {
+        let (shape, weights) = (&self.weights.shape, &self.weights.layers[layer]);
+        let width = shape.heads.attended();
+        let attention = Attention {
+            kernels: &*self.kernels,
+            pool: &self.pool,
+            cells: self.cells.layer(layer),
+            rotary: &self.weights.rotaries[weights.rotary],
+            heads: &shape.heads,
+            plan: &scratch.plan,
+            tiles: &scratch.tiles[weights.window],
+            rows: &scratch.rows_left,
+            positions: &scratch.positions,
+            starts: &scratch.plan.starts[weights.window],
+            queries: &scratch.query_key_value,
+            stride: shape.heads.query_key_value(),
+        };
+        attention.run(&mut scratch.attended, &mut scratch.attention);
+        for first in (0..scratch.rows).step_by(ROW_CHUNK) {
+            let rows = ROW_CHUNK.min(scratch.rows - first);
+            scratch.activations.shape(rows, width, self.codes(from_ref(&weights.attention_output)));
+            let (attended, writer) = (&scratch.attended, scratch.activations.writer());
+            self.pool.run(rows, grain(&self.pool, rows, 2 * width), &|range, _| {
+                for row in range {
+                    // SAFETY: each row belongs to one task.
+                    self.kernels.quantize(&attended[(first + row) * width..][..width], &mut unsafe { writer.row(row) });
+                }
+            });
+            self.add(&weights.attention_output, weights.attention_post_norm.as_deref(), first, rows, scratch);
         }
     }
 

@@ -1,15 +1,15 @@
 //! Memory of a step that is kept for the next one: it grows to the largest step and is then allocated no more.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
-use palimpsest_kernels::level::{BLOCK, QUERY_TILE, RANK_BLOCK};
+use palimpsest_kernels::level::BLOCK;
 use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations};
 
 use super::Machine;
 use super::head::{Drawn, LOGIT_ROWS};
-use super::plan::Plan;
 use super::rows::ROW_CHUNK;
-use super::tiles::Tiles;
+use crate::attention::{Plan, Room, Tiles};
+use crate::shared::grow;
 use crate::step::Step;
 use crate::weights::Shape;
 
@@ -96,42 +96,9 @@ impl ActivationWriter {
     }
 }
 
-/// A matrix of numbers that threads write disjoint parts of.
-#[derive(Clone, Copy)]
-pub struct Numbers {
-    start: *mut f32,
-    length: usize,
-}
-
-// SAFETY: an address; the users write disjoint parts (see `part`).
-unsafe impl Send for Numbers {}
-// SAFETY: as above.
-unsafe impl Sync for Numbers {}
-
-impl Numbers {
-    pub fn of(numbers: &mut [f32]) -> Self {
-        Self { start: numbers.as_mut_ptr(), length: numbers.len() }
-    }
-
-    /// # Safety
-    /// What `of` was given lives, and nobody else touches these elements meanwhile.
-    pub unsafe fn part<'a>(&self, first: usize, length: usize) -> &'a mut [f32] {
-        assert!(first + length <= self.length, "{first} + {length} of {}", self.length);
-        // SAFETY: inside, as asserted, and ours (caller).
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(first), length) }
-    }
-}
-
-/// What one thread needs while it attends.
+/// What one thread needs between products.
 #[derive(Default)]
 pub struct ThreadScratch {
-    /// `[rotation][query][key size]`
-    pub queries: Vec<f32>,
-    pub scores: Vec<f32>,
-    /// `[query][value size]` of one block.
-    pub sums: Vec<f32>,
-    pub maxima: Vec<f32>,
-    pub weights: Vec<f32>,
     pub cosines: Vec<f32>,
     pub sines: Vec<f32>,
     pub head: Vec<f32>,
@@ -141,30 +108,13 @@ pub struct ThreadScratch {
 }
 
 impl ThreadScratch {
-    /// `shifts`: of one block at most. `candidates`: ids that a draw sorts.
-    fn shape(&mut self, shape: &Shape, shifts: usize, candidates: usize) {
-        grow(&mut self.queries, shifts * QUERY_TILE * shape.key_size);
-        grow(&mut self.scores, QUERY_TILE * (RANK_BLOCK + 16));
-        grow(&mut self.sums, QUERY_TILE * shape.value_size);
-        grow(&mut self.maxima, QUERY_TILE);
-        grow(&mut self.weights, QUERY_TILE);
-        grow(&mut self.cosines, shape.key_size);
-        grow(&mut self.sines, shape.key_size);
-        grow(&mut self.head, shape.key_size);
+    /// `candidates`: ids that a draw sorts.
+    fn shape(&mut self, shape: &Shape, candidates: usize) {
+        grow(&mut self.cosines, shape.heads.key_size);
+        grow(&mut self.sines, shape.heads.key_size);
+        grow(&mut self.head, shape.heads.key_size);
         grow(&mut self.row, shape.embedding);
         self.sampler.reserve(candidates);
-    }
-}
-
-/// Locks what only one thread uses at a time. A panic while it was held leaves numbers that the next step overwrites.
-pub fn exclusive<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// At least `length` elements; never shrinks.
-pub fn grow<T: Clone + Default>(vector: &mut Vec<T>, length: usize) {
-    if vector.len() < length {
-        vector.resize(length, T::default());
     }
 }
 
@@ -192,10 +142,7 @@ pub struct Scratch {
     pub positions: Vec<i32>,
     /// One for each window of the model.
     pub tiles: Vec<Tiles>,
-    /// Partial results of tiles that are cut.
-    pub sums: Vec<f32>,
-    pub maxima: Vec<f32>,
-    pub weights: Vec<f32>,
+    pub attention: Room,
     pub threads: Vec<Mutex<ThreadScratch>>,
     /// Outputs in the order of their rows, and what each drew.
     pub output_order: Vec<usize>,
@@ -212,8 +159,8 @@ impl Scratch {
         let chunk = rows.min(ROW_CHUNK);
         self.rows = rows;
         grow(&mut self.hidden, rows * shape.embedding);
-        grow(&mut self.query_key_value, rows * shape.query_key_value());
-        grow(&mut self.attended, rows * shape.heads * shape.value_size);
+        grow(&mut self.query_key_value, rows * shape.heads.query_key_value());
+        grow(&mut self.attended, rows * shape.heads.attended());
         grow(&mut self.gate_up, chunk * 2 * shape.feed);
         grow(&mut self.product, chunk * shape.embedding);
         grow(&mut self.logits, rows.min(step.outputs()).min(LOGIT_ROWS) * shape.vocabulary);
@@ -226,8 +173,9 @@ impl Scratch {
         let candidates = if step.draws_from_candidates() { shape.sampled } else { 0 };
         for thread in &mut self.threads {
             let thread = thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-            thread.shape(shape, self.plan.shifts_of_block_max(), candidates);
+            thread.shape(shape, candidates);
         }
+        self.attention.shape(&shape.heads, machine.pool.threads(), self.plan.shifts_of_block_max());
         self.tiles.resize_with(windows.len(), Tiles::default);
         self.rows_left.clear();
         self.rows_left.extend(0..rows);
@@ -255,11 +203,11 @@ impl Scratch {
 
     fn tile(&mut self, window: usize, machine: &Machine) {
         let starts = &self.plan.starts[window];
-        self.tiles[window].build(&self.plan, &self.rows_left, starts, &machine.weights.shape, &machine.pool);
+        self.tiles[window].build(&self.plan, &self.rows_left, starts, &machine.weights.shape.heads, &machine.pool);
     }
 
     pub fn bytes(&self) -> usize {
-        let numbers = [&self.hidden, &self.query_key_value, &self.attended, &self.gate_up, &self.product, &self.logits, &self.sums];
-        numbers.iter().map(|numbers| numbers.len() * 4).sum::<usize>() + self.activations.bytes()
+        let numbers = [&self.hidden, &self.query_key_value, &self.attended, &self.gate_up, &self.product, &self.logits];
+        numbers.iter().map(|numbers| numbers.len() * 4).sum::<usize>() + self.activations.bytes() + self.attention.bytes()
     }
 }

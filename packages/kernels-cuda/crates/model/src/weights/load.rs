@@ -3,6 +3,7 @@
 use palimpsest_kernels::{Arena, Gate, Kernels, Pool, RawMatrix, Result};
 
 use super::{HeadNorms, Layer, Linear, Shape, Weights, turns};
+use crate::attention::Heads;
 use crate::config::{Activation, Config};
 use crate::gguf::GgufFile;
 
@@ -48,14 +49,16 @@ fn shape(config: &Config, sampled: usize) -> Shape {
         sampled: sampled.min(config.vocabulary_size),
         embedding: config.embedding_length,
         feed: config.feed_forward_length,
-        heads: config.heads,
-        kv_heads: config.kv_heads,
-        key_size: config.head_size,
-        value_size: config.head_size,
+        heads: Heads {
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+            key_size: config.head_size,
+            value_size: config.head_size,
+            scale: config.attention_scale,
+            cap: config.attention_soft_cap.unwrap_or(0.0),
+        },
         epsilon: config.norm_epsilon,
         embedding_scale: config.embedding_scale,
-        attention_scale: config.attention_scale,
-        attention_cap: config.attention_soft_cap.unwrap_or(0.0),
         logit_cap: config.logit_soft_cap.unwrap_or(0.0),
         gate: match config.activation {
             Activation::Silu => Gate::Silu,

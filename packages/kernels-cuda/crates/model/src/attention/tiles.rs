@@ -5,8 +5,8 @@ use std::ops::Range;
 use palimpsest_kernels::Pool;
 use palimpsest_kernels::level::{QUERY_TILE, RANK_BLOCK};
 
+use super::Heads;
 use super::plan::Plan;
-use crate::weights::Shape;
 
 /// Rows of one segment and heads of one group that attend together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,9 +58,9 @@ pub struct Tiles {
 
 impl Tiles {
     /// Tiles over `rows` of the step (rising); `starts[row of the step]`: first rank that the row reads.
-    pub fn build(&mut self, plan: &Plan, rows: &[usize], starts: &[usize], shape: &Shape, pool: &Pool) {
+    pub fn build(&mut self, plan: &Plan, rows: &[usize], starts: &[usize], heads_of: &Heads, pool: &Pool) {
         self.tiles.clear();
-        let heads = shape.heads_of_kv();
+        let heads = heads_of.of_kv();
         let heads_together = heads.min(QUERY_TILE);
         let rows_together = (QUERY_TILE / heads_together).max(1);
         let mut at = 0;
@@ -85,7 +85,7 @@ impl Tiles {
             }
             at = end;
         }
-        self.share(pool, shape.kv_heads);
+        self.share(pool, heads_of.kv_heads);
     }
 
     /// Cuts tiles that are long against the whole, so that each thread has about eight shares.
