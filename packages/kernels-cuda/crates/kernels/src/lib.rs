@@ -10,6 +10,7 @@ pub mod cells;
 pub mod error;
 mod huge;
 pub mod int8;
+pub mod keys;
 pub mod lanes;
 pub mod level;
 mod numbers;

@@ -1,5 +1,7 @@
 //! Rotary angles as pure functions of an integer position.
 
+use std::f64::consts::TAU;
+
 /// Which elements of a head form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
@@ -7,6 +9,64 @@ pub enum Pairs {
     Interleaved,
     /// (0, n/2), (1, n/2 + 1), … for n rotated elements.
     Halves,
+}
+
+/// How frequencies are stretched for a longer context.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stretch {
+    None,
+    /// Each divided by `factor`.
+    Linear {
+        factor: f64,
+    },
+    /// Llama 3: slow pairs are divided, fast ones kept, those between blended by wavelength. With λ = 2π / frequency, L the original
+    /// context: λ < L / high → kept; λ > L / low → divided; else blended by (L / λ − low) / (high − low).
+    Llama3 {
+        factor: f64,
+        low: f64,
+        high: f64,
+        original: f64,
+    },
+    /// YaRN (arXiv 2309.00071, 3.2): slow pairs are divided, fast ones kept, those between blended by number. `fast` and `slow` are
+    /// turns over the original context, `extrapolation` how much of the blend is used (1 = all).
+    Yarn {
+        factor: f64,
+        fast: f64,
+        slow: f64,
+        original: f64,
+        extrapolation: f64,
+    },
+}
+
+/// Radians a position for each of `dimensions / 2` pairs: base^(−2i / dimensions), divided by the pair's own factor where there are
+/// factors, then stretched.
+pub fn frequencies(dimensions: usize, base: f64, factors: Option<&[f32]>, stretch: Stretch) -> Vec<f64> {
+    let n = dimensions as f64;
+    let plain = (0..dimensions / 2).map(|pair| base.powf(-2.0 * pair as f64 / n) / factors.map_or(1.0, |factors| f64::from(factors[pair])));
+    match stretch {
+        Stretch::None => plain.collect(),
+        Stretch::Linear { factor } => plain.map(|frequency| frequency / factor).collect(),
+        Stretch::Llama3 { factor, low, high, original } => plain
+            .map(|frequency| {
+                let turns = original * frequency / TAU;
+                let kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                frequency / factor * (1.0 - kept) + frequency * kept
+            })
+            .collect(),
+        Stretch::Yarn { factor, fast, slow, original, extrapolation } => {
+            // The pair that turns so many times over the original context.
+            let pair_at = |turns: f64| n * (original / (turns * TAU)).ln() / (2.0 * base.ln());
+            let first = pair_at(fast).floor().max(0.0);
+            let last = pair_at(slow).ceil().min(n - 1.0);
+            plain
+                .enumerate()
+                .map(|(pair, frequency)| {
+                    let kept = extrapolation * (1.0 - ((pair as f64 - first) / (last - first).max(0.001)).clamp(0.0, 1.0));
+                    frequency / factor * (1.0 - kept) + frequency * kept
+                })
+                .collect()
+        }
+    }
 }
 
 /// The rotation of one kind of layer: pair i turns by `position · frequencies[i]`.
