@@ -370,6 +370,23 @@ describe("capabilities", () => {
     expect(capabilities.warnings[0]).not.toContain("a plain answer");
   });
 
+  test("reasoning of earlier turns can be kept in, whatever the comparison with the last question hides", () => {
+    // Qwen 3 has the comparison around the branch, MiniMax inside its condition.
+    const last = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}";
+    const around = "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% set reasoning_content = m.reasoning_content %}{% if loop.index0 > ns.last %}{% if loop.last or (not loop.last and reasoning_content) %}<think>{{ reasoning_content }}</think>{{ m.content }}{% else %}{{ m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}|{% endfor %}";
+    const inside = "{% for m in messages %}{{ m.role }}:{{ '<think>' ~ m.reasoning_content ~ '</think>' if m.reasoning_content and loop.index0 > ns.last }}{{ m.content }}|{% endfor %}";
+    const chat = [user("a"), assistant("b", { reasoning_content: "why" }), user("c"), assistant("d", { reasoning_content: "how" }), assistant("e")];
+    for (const template of [last + around, last + inside]) {
+      expect(render(template, chat, { addGenerationPrompt: false }).text).not.toContain("why");
+      const kept = render(template, chat, { addGenerationPrompt: false, keepReasoning: true });
+      expect(ownedTexts(kept).slice(0, 4)).toEqual(["user:a|", "assistant:<think>why</think>b|", "user:c|", "assistant:<think>how</think>d|"]);
+      expect([1, 3].map((index) => partTexts(kept, index, "thinking"))).toEqual([["why"], ["how"]]);
+    }
+    // A condition that does not look at the place is no such guard.
+    const other = "{% for m in messages %}{% if m.reasoning_content and show %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}|{% endfor %}";
+    expect(render(other, chat, { keepReasoning: true }).text).toBe("a|b|c|d|e|");
+  });
+
   test("a template that reads the clock is found, and the clock can be given", () => {
     const template = new ChatTemplate(`{{ strftime_now('%d %B %Y %% %Q') }}${CHATML}`, tokenizer, { now: () => new Date(2024, 6, 4) });
     expect(template.capabilities.readsClock).toBe(true);

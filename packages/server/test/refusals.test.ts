@@ -103,7 +103,7 @@ const CHAT: Case[] = [
   ["AKV: a boolean id", { drop_message: { 2: [true] } }, 400, /^drop_message/],
   ["AKV: a trigger past the last message", { drop_message: { 9: [1] } }, 400, /^drop_message/],
   ["AKV: an unknown rule", { drop_rule: { type: "all" } }, 400, "drop_rule.type"],
-  ["AKV: a rule that is not built", { drop_rule: { type: "thinking_drop" } }, 422, "drop_rule.type"],
+  ["AKV: a rule without what it drops", { drop_rule: { type: "thinking_drop" } }, 400, "drop_rule"],
   ["AKV: an unknown key of a rule", { drop_rule: { type: "message_drop", drop_messages: {}, x: 1 } }, 400, "drop_rule.x"],
   ["AKV: repositions that fall", { reposition: [2, 1] }, 400, /^reposition/],
   ["AKV: a reposition past the last message", { reposition: [3] }, 400, /^reposition/],

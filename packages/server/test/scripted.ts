@@ -13,8 +13,16 @@ const CHAT_TEMPLATE =
   "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
+/** Like a template of a reasoning model: reasoning is shown, but only behind the last question. */
+export const REASONING_TEMPLATE =
+  "{% set ns = namespace(last=-1) %}{% for message in messages %}{% if message.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}" +
+  "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' }}" +
+  "{% if message.reasoning_content and loop.index0 > ns.last %}{{ '<think>' + message.reasoning_content + '</think>' }}{% endif %}" +
+  "{{ message.content + '<|im_end|>' + '\n' }}{% endfor %}" +
+  "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
 /** A vocabulary of single bytes with the control tokens of ChatML: every text has one tokenisation, which tests can compute by hand. */
-export function byteTokenizerData(): TokenizerData {
+export function byteTokenizerData(chatTemplate = CHAT_TEMPLATE): TokenizerData {
   const bytes = Array.from({ length: 256 }, (_, byte) => byteLevelCharacter(byte));
   const special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>"];
   return {
@@ -27,7 +35,7 @@ export function byteTokenizerData(): TokenizerData {
     eos: IM_END,
     eot: IM_END,
     addBos: false,
-    chatTemplate: CHAT_TEMPLATE,
+    chatTemplate,
   };
 }
 

@@ -28,13 +28,15 @@ export interface WorldOptions extends AppOptions {
   pages?: number;
   pageSize?: number;
   contextLength?: number;
+  /** Instead of a plain ChatML. */
+  chatTemplate?: string;
   engineLimits?: Partial<EngineLimits>;
 }
 
 /** The whole server above a scripted model, without a socket. */
 export async function openWorld(options: WorldOptions = {}): Promise<World> {
   const runtime = new ScriptedRuntime(options);
-  const service = serviceOf(runtime, byteTokenizerData(), { id: "scripted", aliases: ["other-name"], engineLimits: options.engineLimits });
+  const service = serviceOf(runtime, byteTokenizerData(options.chatTemplate), { id: "scripted", aliases: ["other-name"], engineLimits: options.engineLimits });
   const app = createApp(options);
   app.lifecycle.ready(service);
   await app.fastify.ready();

@@ -5,6 +5,7 @@ import { type TemplateCapabilities, probeTemplate } from "./capabilities.ts";
 import { chatLog } from "./chat-log.ts";
 import type { ChatMessage } from "./chat-messages.ts";
 import { type Node, parseTemplate } from "./jinja.ts";
+import { keepingReasoning } from "./reasoning.ts";
 import { type RenderContext, type RenderRequest, renderPieces } from "./render.ts";
 import { type Piece, textOf } from "./traced-text.ts";
 
@@ -44,8 +45,10 @@ export class ChatTemplate {
     if (template === null || template.trim() === "") {
       throw new EngineError("template_unsupported", "the model file has no chat template; use completions with a prompt instead");
     }
+    const program = parse(template);
     const { capabilities, context } = probeTemplate({
-      program: parse(template),
+      program,
+      keepingReasoning: keepingReasoning(program),
       bosText: tokenizer.bos === null ? "" : tokenizer.decode([tokenizer.bos]),
       eosText: tokenizer.eos === null ? "" : tokenizer.decode([tokenizer.eos]),
       typedContent: false,

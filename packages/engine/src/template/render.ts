@@ -11,11 +11,15 @@ export interface RenderRequest {
   addGenerationPrompt: boolean;
   /** Further variables for the template, such as `enable_thinking`. Their texts are data. */
   variables?: Readonly<Record<string, unknown>> | undefined;
+  /** Show the reasoning of earlier turns too, where the template would leave it out: what hides it is then a directive, not the text. */
+  keepReasoning?: boolean | undefined;
 }
 
 /** What a template is rendered with that does not change from request to request. */
 export interface RenderContext {
   program: Node;
+  /** The same with the reasoning of every turn. */
+  keepingReasoning: Node;
   bosText: string;
   eosText: string;
   typedContent: boolean;
@@ -66,7 +70,7 @@ function evaluateTemplate(context: RenderContext, request: RenderRequest, wrapAr
   if (input.tools !== null) scope.setVariable("tools", input.tools);
   else if (context.emptyTools) scope.setVariable("tools", new values.list([]));
   try {
-    const result = new TracingInterpreter(scope, input.origins, request.messages.length).run(context.program);
+    const result = new TracingInterpreter(scope, input.origins, request.messages.length).run(request.keepReasoning === true ? context.keepingReasoning : context.program);
     return isText(result) ? piecesOf(result) : [];
   } catch (error) {
     if (error instanceof EngineError) throw error;

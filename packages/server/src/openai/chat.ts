@@ -2,6 +2,7 @@ import { ServerError } from "../errors.ts";
 import type { ServerLimits } from "../limits.ts";
 import type { Service } from "../service.ts";
 import type { Caller } from "../tenants.ts";
+import { akvRequest } from "./akv.ts";
 import type { Piece } from "./answer.ts";
 import { readBody } from "./body.ts";
 import { chatLogprobs } from "./logprobs.ts";
@@ -17,16 +18,18 @@ export function chatReader(limits: Readonly<ServerLimits>) {
     const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltChat(value);
     requireModel(service, value.model);
-    const { log, warnings: unseen } = chatLog(service, value);
+    const { rendering, directives, warnings: noted } = akvRequest(raw, value, limits);
+    const { log, warnings: unseen } = chatLog(service, rendering);
     return prepared(service, caller, {
       body: value,
       raw,
       log,
+      dialect: directives,
       shape: chatShape(service, value),
       maxTokens: maxTokensOf(value),
       logprobs: alternativesOf(value),
       echo: false,
-      warnings: [...warnings, ...unseen],
+      warnings: [...warnings, ...noted, ...unseen],
     });
   };
 }

@@ -23,6 +23,7 @@ export function completionReader(limits: Readonly<ServerLimits>) {
       body: value,
       raw,
       log: completionLog(service, promptTokens(service, value.prompt)),
+      dialect: [],
       shape: completionShape(service, value),
       maxTokens: value.max_tokens ?? MAX_TOKENS,
       logprobs: value.logprobs ?? -1,

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { DirectiveError, fold as foldLog, type Fold, type Log } from "@palimpsest/directives";
+import { DirectiveError, fold as foldLog, type Directive, type Fold, type Log } from "@palimpsest/directives";
 import type { GenerateRequest } from "@palimpsest/engine";
 import { ServerError } from "../errors.ts";
 import type { Service } from "../service.ts";
@@ -67,10 +67,10 @@ function limitsOf({ contextLength, tokenizer }: Service): Pick<Log, "contextLeng
 }
 
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
-export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined): Folded {
+export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined, others: readonly Directive[]): Folded {
   const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
-  const directives = directivesOf(log, raw, compat);
+  const directives = directivesOf(log, raw, others);
   try {
     return { log, fold: foldLog(log, directives, { compat }), context };
   } catch (error) {

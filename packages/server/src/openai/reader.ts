@@ -1,4 +1,4 @@
-import type { Log } from "@palimpsest/directives";
+import type { Directive, Log } from "@palimpsest/directives";
 import type { GenerateRequest } from "@palimpsest/engine";
 import type { Service } from "../service.ts";
 import type { Caller } from "../tenants.ts";
@@ -18,6 +18,8 @@ export interface Wanted {
   body: Omit<CompletionBody, "prompt" | "logprobs"> | Omit<ChatBody, "messages" | "logprobs">;
   raw: Readonly<Record<string, unknown>>;
   log: Log;
+  /** What a dialect of the endpoint asks for, beside the body's own `directives`. */
+  dialect: readonly Directive[];
   shape: AnswerShape;
   /** Null: all there is room for. */
   maxTokens: number | null;
@@ -28,9 +30,9 @@ export interface Wanted {
 }
 
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
-export function prepared(service: Service, caller: Caller, { body, raw, log, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
+export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
-  const folded = prepare.foldBody(log, raw, body.cache?.compat ?? undefined);
+  const folded = prepare.foldBody(log, raw, body.cache?.compat ?? undefined, dialect);
   const generate: GenerateRequest = {
     fold: folded.fold,
     promptTokens: log.tokens.length,

@@ -203,7 +203,7 @@ const toolChoice = z.union([z.enum(["auto", "none", "required"]), z.looseObject(
 const FORMAT_EXPECTED = 'expected an object with "type": "text", "json_object" or "json_schema"';
 const responseFormat = z.looseObject({ type: z.enum(["text", "json_object", "json_schema"], { error: () => FORMAT_EXPECTED }) }, { error: () => FORMAT_EXPECTED });
 
-const messagesOf = (limits: ServerLimits) => {
+export const messagesOf = (limits: ServerLimits) => {
   const count = expected(`an array of 1 to ${limits.messagesMax} messages`);
   return z.array(message, count).min(1, count).max(limits.messagesMax, count);
 };

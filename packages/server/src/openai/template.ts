@@ -7,6 +7,8 @@ export interface ChatLike {
   tools?: readonly object[] | null | undefined;
   add_generation_prompt?: boolean | null | undefined;
   chat_template_kwargs?: Record<string, unknown> | null | undefined;
+  /** Show the reasoning of earlier turns where the template would leave it out. */
+  keepReasoning?: boolean | undefined;
 }
 
 /** A checked body in the form that the template takes; what only OpenAI knows of it was refused before. */
@@ -16,5 +18,6 @@ export function templateRequest(body: ChatLike): RenderRequest {
     tools: (body.tools ?? []) as readonly ChatTool[],
     addGenerationPrompt: body.add_generation_prompt ?? true,
     variables: body.chat_template_kwargs ?? {},
+    keepReasoning: body.keepReasoning ?? false,
   };
 }

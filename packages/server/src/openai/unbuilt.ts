@@ -69,10 +69,10 @@ export function refuseUnbuiltChat(body: ChatBody): void {
   }
 }
 
-/** What OpenAI allows in a message and a text model has no use for. */
-export function refuseUnbuiltMessages(messages: readonly ChatMessageBody[]): void {
+/** What OpenAI allows in a message and a text model has no use for. `root` is where the messages stand in the request. */
+export function refuseUnbuiltMessages(messages: readonly ChatMessageBody[], root: readonly PropertyKey[] = ["messages"]): void {
   for (const [index, message] of messages.entries()) {
-    const at = ["messages", index] as const;
+    const at = [...root, index] as const;
     if (message.role === "function") throw unsupported([...at, "role"], message.role, 'deprecated; use "tool"');
     for (const [number, part] of Array.isArray(message.content) ? message.content.entries() : []) {
       if (part.type !== "text") throw unsupported([...at, "content", number, "type"], part.type, "the model reads text");
