@@ -3,7 +3,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openRuntime, readModel, writeTinyModel } from "@palimpsest/kernels-cuda";
-import { createApp, serviceOf, type App, type Service } from "@palimpsest/server";
+import type { Registry } from "@palimpsest/directives";
+import { createApp, serviceOf, type App, type AppOptions, type Service } from "@palimpsest/server";
 import OpenAI from "openai";
 
 export interface TestServer {
@@ -14,11 +15,19 @@ export interface TestServer {
   close(): Promise<void>;
 }
 
+export interface TestServerOptions extends AppOptions {
+  pages?: number;
+  /** Instead of the model file's own. */
+  chatTemplate?: string;
+  registry?: Registry;
+}
+
 /** A listening server on a model file, in this process. */
-export async function openServer(path: string): Promise<TestServer> {
-  const runtime = await openRuntime(path, { pages: 512, kernels: "auto", cacheDtype: "f16" });
-  const service = serviceOf(runtime, (await readModel(path)).tokenizer, { id: "model" });
-  const app = createApp();
+export async function openServer(path: string, { pages = 512, chatTemplate, registry, ...appOptions }: TestServerOptions = {}): Promise<TestServer> {
+  const runtime = await openRuntime(path, { pages, kernels: "auto", cacheDtype: "f16" });
+  const { tokenizer } = await readModel(path);
+  const service = serviceOf(runtime, chatTemplate === undefined ? tokenizer : { ...tokenizer, chatTemplate }, { id: "model", registry });
+  const app = createApp(appOptions);
   app.lifecycle.ready(service);
   await app.fastify.listen({ port: 0, host: "127.0.0.1" });
   const address = `http://127.0.0.1:${(app.fastify.server.address() as AddressInfo).port}`;

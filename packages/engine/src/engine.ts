@@ -1,9 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Outcome } from "@palimpsest/directives";
 import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
+import { patternHash } from "@palimpsest/kvstore";
 import type { Erasure } from "@palimpsest/radix";
 import { Answer } from "./answer.ts";
 import { Cache, refuseErasures } from "./cache.ts";
+import { erasedOf, pathOf } from "./erasure.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { EngineError } from "./errors.ts";
 import { limitsOf, type EngineLimits } from "./limits.ts";
@@ -80,7 +82,8 @@ export class Engine {
     refuseErasures(request.fold.erase);
     this.#scheduler.enqueue(sequence, this.#clock());
     if (request.fold.erase.length > 0) {
-      sequence.erased = this.#complete(this.#cache.eraseSets(sequence.namespace, request.fold.erase, sequence.path()));
+      const { erase } = request.fold;
+      sequence.erased = this.#complete(this.#cache.eraseSets(sequence.namespace, erase, sequence.path()), erase.map(pathOf));
     }
     const { signal } = request;
     if (signal !== undefined) {
@@ -121,7 +124,7 @@ export class Engine {
    * all that was computed after them.
    */
   erase({ namespace, tokens, from = 0 }: { namespace: string; tokens: Int32Array; from?: number }): Erased {
-    return this.#complete([this.#cache.erase(this.#cache.namespace(namespace), tokens, from)]);
+    return this.#complete([this.#cache.erase(this.#cache.namespace(namespace), tokens, from)], [patternHash({ tokens, from })]);
   }
 
   /** Evicts cells that nobody holds until `pages` pages are free; answers whether so many are. */
@@ -304,17 +307,13 @@ export class Engine {
   }
 
   /** Pages that an erasure has freed are zeroed now, those that are still read when their readers have left. */
-  #complete(erasures: readonly Erasure[]): Erased {
+  #complete(erasures: readonly Erasure[], paths: readonly string[]): Erased {
     const zero = () => {
       const pages = this.#cache.pool.takeDirty();
       if (pages.length > 0 && !this.#disposed) this.#runtime.clearPages(pages);
     };
     zero();
-    return {
-      cells: erasures.reduce((sum, { cells }) => sum + cells, 0),
-      readers: erasures.reduce((sum, { readers }) => sum + readers, 0),
-      complete: Promise.all(erasures.map(({ complete }) => complete)).then(zero),
-    };
+    return erasedOf(erasures, paths, zero);
   }
 
   #sequence(request: GenerateRequest): Sequence {

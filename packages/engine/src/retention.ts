@@ -7,11 +7,13 @@ import type { Sequence } from "./sequence.ts";
 const ORDINARY = 35;
 /** What the tree gives to cells that nobody reads; 0 is its ordinary worth. */
 const LOWEST_RANK = -2;
+/** What is to be kept as long as requests say so is kept so long behind the last that did: a tenant that has left must not keep others out. */
+const IDLE_SECONDS = 600;
 
 /**
- * Tells the tree what the cells of a request are worth once it leaves. A worth without an end is a rank, which holds until the next
- * request reads the cells and says its own; one that ends after seconds is a pin, one for each range of each log: a request that says it
- * again prolongs it.
+ * Tells the tree what the cells of a request are worth once it leaves. Below the ordinary that is a rank, which holds until the next
+ * request reads the cells and says its own. Above, it is a pin within the tenant's budget, one for each range of each log: a request that
+ * says it again prolongs it.
  */
 export class Retainer {
   readonly #nowMs: () => number;
@@ -27,8 +29,7 @@ export class Retainer {
     const { holding } = sequence.admission!;
     for (const retention of sequence.fold.retention) {
       const [from, to] = retention.cells;
-      const isPin = retention.seconds !== null && retention.priority > ORDINARY;
-      if (!isPin) holding.rank(from, to, rankOf(retention.priority));
+      if (retention.priority <= ORDINARY) holding.rank(from, to, rankOf(retention.priority));
       else if (!this.#pin(sequence, holding, retention)) refused.add(retention.directive);
     }
     return refused;
@@ -39,7 +40,7 @@ export class Retainer {
     for (const pin of this.#pins.get(key) ?? []) pin.release();
     this.#pins.delete(key);
     this.#forgetEnded();
-    const pins = holding.pin(from, to, { account: namespace, until: this.#nowMs() + 1000 * seconds! });
+    const pins = holding.pin(from, to, { account: namespace, until: this.#nowMs() + 1000 * (seconds ?? IDLE_SECONDS) });
     if (pins !== null) this.#pins.set(key, pins);
     return pins !== null;
   }
@@ -54,8 +55,9 @@ export class Retainer {
   }
 }
 
+/** Priority 0 … ordinary as a rank of the tree. */
 function rankOf(priority: number): number {
-  return priority < ORDINARY ? LOWEST_RANK * (1 - priority / ORDINARY) : (priority - ORDINARY) / (100 - ORDINARY);
+  return LOWEST_RANK * (1 - priority / ORDINARY);
 }
 
 /** Names a path among the pins of one tenant, by two numbers of 32 bits: who makes them collide ends a pin of his own. */

@@ -78,10 +78,16 @@ export interface Generation extends AsyncIterable<GenerateEvent> {
 
 /** What an erasure did in the pages of this engine. */
 export interface Erased {
+  /** When nothing of it was found any more, ISO 8601. */
+  time: string;
+  /** SHA-256 of each text that was named: its tokens from the log's first on, and where it begins. The same as in receipts of the store. */
+  paths: readonly string[];
   /** Cells that no request will find any more. */
   cells: number;
   /** Stretches of cells that running requests still read, and give back when they leave. */
   readers: number;
+  /** Whether the last reader has left. */
+  readonly isComplete: boolean;
   /**
    * Resolves when the last reader has left and the pages that became free are zeroed. A page that also has cells that stay keeps its
    * bytes, which nothing reads, until those go.

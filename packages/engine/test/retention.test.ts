@@ -109,15 +109,27 @@ test("a pin beyond the tenant's budget is reported, and changes no answer", asyn
   expect(logprobs).toStrictEqual((await collect(fresh.engine.generate(request(log(100))))).logprobs);
 });
 
-test("a pin without an end outlasts others as long as requests say it", async () => {
-  const { engine } = scriptedEngine({ pages: 16, pageSize: 16 });
+test("a pin without an end outlasts others as long as requests say it, within the budget, and ends ten minutes behind the last", async () => {
+  let now = 0;
+  const { engine, audit } = scriptedEngine({ pages: 16, pageSize: 16 }, {}, () => now);
   const pin: Directive[] = [{ op: "pin", target: { tokens: [0, 48] } }];
+  const others = async (first: number) => {
+    for (let seed = first; seed < first + 5; seed++) await collect(engine.generate(request(log(90, seed), [], { maxTokens: 1 })));
+  };
   await collect(engine.generate(request(log(48, 1), pin, { maxTokens: 1 })));
-  for (let seed = 2; seed <= 6; seed++) await collect(engine.generate(request(log(90, seed), [], { maxTokens: 1 })));
-  expect(engine.plan(request(log(48, 1), [], { maxTokens: 1 })).computed_tokens).toBe(1);
-  await collect(engine.generate(request(log(48, 1), [], { maxTokens: 1 })));
-  for (let seed = 2; seed <= 6; seed++) await collect(engine.generate(request(log(90, seed), [], { maxTokens: 1 })));
+  for (const first of [2, 8]) {
+    now += 590_000;
+    await others(first);
+    expect(engine.plan(request(log(48, 1), [], { maxTokens: 1 })).computed_tokens).toBe(1);
+    await collect(engine.generate(request(log(48, 1), pin, { maxTokens: 1 })));
+  }
+  expect(engine.state().tree.pinnedCells).toBe(48);
+  now += 601_000;
+  await others(14);
   expect(engine.plan(request(log(48, 1), [], { maxTokens: 1 })).cached_tokens).toBe(0);
+  const greedy = await collect(engine.generate(request(log(100), [{ op: "pin", target: { tokens: [0, 100] } }])));
+  expect(greedy.report.directives).toMatchObject([{ status: "no_effect", reason: "over_budget" }]);
+  audit();
 });
 
 test("decay lowers what it will drop, and leaves the answer alone", async () => {

@@ -5,7 +5,7 @@ export { CellArchive, type ArchiveOptions, type ArchiveStats } from "./archive.t
 export type { Budgets } from "./budget.ts";
 export { systemClock, type Clock } from "./clock.ts";
 export type { Block } from "./demotion.ts";
-export type { ErasePattern, Receipt } from "./erase.ts";
+export { patternHash, type ErasePattern, type Receipt } from "./erase.ts";
 export { KVSTORE_ERROR_CODES, KvstoreError, type ErrorKind, type KvstoreErrorCode } from "./errors.ts";
 export { HostTier, type HostTierOptions } from "./host-tier.ts";
 export { KeyFile, type DataKeys } from "./key-file.ts";

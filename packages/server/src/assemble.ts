@@ -1,3 +1,4 @@
+import { standardRegistry, type Registry } from "@palimpsest/directives";
 import { ChatTemplate, Engine, TextAssembly, Tokenizer, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
 import { ServerError } from "./errors.ts";
 import type { Service, TokenizerPort } from "./service.ts";
@@ -9,6 +10,8 @@ export interface ServiceOptions {
   /** At most the model's own. */
   contextLength?: number | undefined;
   engineLimits?: Partial<EngineLimits> | undefined;
+  /** Default: the verbs of the directives package. */
+  registry?: Registry | undefined;
 }
 
 /** What may be used of a model's context. */
@@ -36,6 +39,7 @@ export function serviceOf(runtime: Runtime, data: TokenizerData, options: Servic
     tokenizer: tokenizerPort(tokenizer, info.vocabularySize),
     chat: data.chatTemplate === null ? null : new ChatTemplate(data.chatTemplate, tokenizer),
     engine,
+    registry: options.registry ?? standardRegistry,
     dispose: async () => {
       await engine.dispose();
       await runtime.dispose();

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ServerLimits } from "./limits.ts";
-import { chatSchema, completionSchema, detokenizeSchema, tokenizeSchema } from "./openai/schema.ts";
+import { chatSchema, completionSchema, detokenizeSchema, eraseSchema, tokenizeSchema } from "./openai/schema.ts";
 import { VERSION } from "./version.ts";
 
 export interface OpenApiDocument {
@@ -48,7 +48,7 @@ const endpoints = (limits: Readonly<ServerLimits>): Endpoint[] => [
   { method: "get", path: "/v1/cache", summary: "Pages by state, requests in flight" },
   { method: "get", path: "/v1/cache/tree", summary: "Nodes of the tree, bounded" },
   { method: "get", path: "/v1/cache/pages", summary: "Pages and who holds them, bounded" },
-  { method: "post", path: "/v1/cache/erase", summary: "Not built yet" },
+  { method: "post", path: "/v1/cache/erase", summary: "Removes a text, and all that was computed after it, from every history of the caller; answers a receipt", body: eraseSchema(limits) },
   { method: "post", path: "/v1/messages", summary: "Not built yet" },
   { method: "post", path: "/v1/messages/count_tokens", summary: "Not built yet" },
   { method: "get", path: "/metrics", summary: "Prometheus metrics" },

@@ -1,3 +1,4 @@
+import type { Registry } from "@palimpsest/directives";
 import type { CellDtype, ChatTemplate, Engine, KernelLevel, ModelInfo, TextAssembly } from "@palimpsest/engine";
 
 /** A loaded model as the HTTP layer sees it. `loadService` makes it of the layers below; everything here is theirs, by its own name. */
@@ -17,6 +18,8 @@ export interface Service {
   /** Null where the model file has no chat template. */
   readonly chat: ChatTemplate | null;
   readonly engine: Engine;
+  /** The verbs that directives may use. */
+  readonly registry: Registry;
   dispose(): Promise<void>;
 }
 

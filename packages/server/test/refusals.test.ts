@@ -78,8 +78,11 @@ const CHAT: Case[] = [
   ["too many directives", { directives: Array.from({ length: 1025 }, () => ({ op: "reposition" })) }, 400, "directives"],
   ["a directive that is null", { directives: [null] }, 400, "directives[0]"],
   ["a verb that nobody knows", { directives: [{ op: "burn" }] }, 400, "directives[0].op"],
-  ["a verb that is not built", { directives: [{ op: "pin", target: { messages: [1] }, until: { turns: 1 } }] }, 422, "directives[0].op"],
-  ["a splice that forgets", { directives: [{ op: "splice", target: { messages: [1] }, with: "x", mode: "forget" }] }, 422, "directives[0].mode", "unsupported"],
+  ["a pin for no turn", { directives: [{ op: "pin", target: { messages: [1] }, until: { turns: 0 } }] }, 400, "directives[0].until.turns"],
+  ["a pin for ever and a day", { directives: [{ op: "pin", target: { messages: [1] }, until: { turns: 1, seconds: 1 } }] }, 400, /^directives\[0\]\.until/],
+  ["a decay without turns", { directives: [{ op: "decay", target: { messages: [1] } }] }, 400, "directives[0].turns"],
+  ["a scratch without a target", { directives: [{ op: "scratch" }] }, 400, /^directives\[0\]\.target/],
+  ["a forget that leaves nothing", { add_generation_prompt: false, directives: [{ op: "splice", target: { messages: [0, 1, 2] }, with: "", mode: "forget" }] }, 400, "directives[0].target", "target_invalid"],
   ["a splice of nothing by nothing", { directives: [{ op: "splice", target: { tokens: [3, 3] }, with: "" }] }, 400, "directives[0].with"],
   ["splices that overlap", { directives: [{ op: "splice", target: { tokens: [3, 6] }, with: "x" }, { op: "splice", target: { tokens: [5, 8] }, with: "y" }] }, 400, /^directives\[1\]/],
   ["a splice in a mode that nobody knows", { directives: [{ op: "splice", target: { tokens: [3, 6] }, with: "x", mode: "burn" }] }, 400, "directives[0].mode"],
@@ -133,7 +136,25 @@ const COMPLETION: Case[] = [
   ["a target by message", { prompt: "abc", directives: [{ op: "drop", target: { messages: [0] } }] }, 400, /^directives\[0\]\.target/],
   ["a boundary by message", { prompt: "abc", directives: [{ op: "drop", target: { tokens: [0, 1] }, at: { message: 0 } }] }, 400, /^directives\[0\]\.at/],
   ["AKV's field", { prompt: "abc", drop_message: { 0: [0] } }, 400, "drop_message"],
-  ["a decay, which counts turns", { prompt: "abc", directives: [{ op: "decay", target: { tokens: [0, 1] }, turns: 1, at: { token: 2 } }] }, 422, "directives[0].op"],
+  ["a decay, which counts turns", { prompt: "abc", directives: [{ op: "decay", target: { tokens: [0, 1] }, turns: 1, at: { token: 2 } }] }, 400, "directives[0].turns"],
+  ["a pin that counts turns", { prompt: "abc", directives: [{ op: "pin", target: { tokens: [0, 1] }, until: { turns: 1 } }] }, 400, "directives[0].until.turns"],
+  ["a forget of the whole prompt", { prompt: "abc", directives: [{ op: "splice", target: { tokens: [0, 3] }, with: [], mode: "forget" }] }, 400, "directives[0].target", "target_invalid"],
+
+];
+
+const ERASURE: Case[] = [
+  ["nothing", {}, 400, "match", "field_missing"],
+  ["neither tokens nor messages", { match: {} }, 400, /^match/],
+  ["tokens and messages", { match: { tokens: [1], messages: THREE } }, 400, /^match/],
+  ["no token", { match: { tokens: [] } }, 400, "match.tokens"],
+  ["an id outside the vocabulary", { match: { tokens: [1, 999] } }, 400, "match.tokens[1]"],
+  ["ids that are no ids", { match: { tokens: [1, "a"] } }, 400, /^match/],
+  ["a message with an image", { match: { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] } }, 422, "match.messages[0].content[0].type"],
+  ["an unknown key of match", { match: { tokens: [1], all: true } }, 400, /^match/],
+  ["a target past the text", { match: { tokens: [1, 2] }, target: { tokens: [1, 3] } }, 400, "target"],
+  ["an empty target", { match: { tokens: [1, 2] }, target: { tokens: [1, 1] } }, 400, "target"],
+  ["a message that is not there", { match: { messages: THREE }, target: { messages: [3] } }, 400, "target"],
+  ["another model", { model: "gpt-9", match: { tokens: [1] } }, 404, "model", "model_not_found"],
 ];
 
 /** True when all of it holds; what does not throws. */
@@ -179,6 +200,10 @@ describe("a plan is refused for", () => {
     const body = row[1] as Record<string, unknown>;
     expect(await refused("/v1/directives/plan", "prompt" in body ? body : { ...GOOD, ...body }, row)).toBe(true);
   });
+});
+
+describe("an erasure is refused of", () => {
+  test.each(ERASURE)("%s", async (...row) => expect(await refused("/v1/cache/erase", row[1], row)).toBe(true));
 });
 
 async function raw(payload: string | Buffer, headers: Record<string, string> = { "content-type": "application/json" }): Promise<Answer> {
@@ -235,7 +260,6 @@ describe("an address is refused that", () => {
   });
 
   test("is not built yet, in the dialect of its endpoint", async () => {
-    expect(await world.post("/v1/cache/erase", {})).toMatchObject({ status: 422, json: { error: { code: "unsupported", kind: "unsupported" } } });
     expect(await world.post("/v1/messages", {})).toMatchObject({ status: 422, json: { type: "error", error: { type: "invalid_request_error", kind: "unsupported" } } });
     expect((await world.raw("GET", "/v1/messages")).json).toMatchObject({ type: "error", error: { code: "method_not_allowed" } });
   });

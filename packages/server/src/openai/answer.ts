@@ -1,4 +1,4 @@
-import type { Generation, Report, TextAssembly, TokenLogprob } from "@palimpsest/engine";
+import type { Erased, Generation, Report, TextAssembly, TokenLogprob } from "@palimpsest/engine";
 
 /** A token as log-probabilities show it. `score` is null where there is none to give (the first token of a prompt). */
 export interface AnswerToken {
@@ -19,6 +19,8 @@ export interface Ending {
   report: Report;
   /** Tokens generated, whether shown or not; the one that ended the answer is none of them. */
   completionTokens: number;
+  /** What the log's forgets erased. */
+  erased?: Erased | undefined;
 }
 
 /** Text of the prompt, and its token ids, for `echo`. */
@@ -55,7 +57,7 @@ export async function* pieces(source: Generation, assembly: TextAssembly, echo: 
     } else {
       const rest = stopped ? "" : assembly.end();
       if (rest !== "" || held.length > 0) yield { text: rest, tokens: held, generated: true };
-      return { reason: stopped ? "stop" : event.reason, report: event.report, completionTokens };
+      return { reason: stopped ? "stop" : event.reason, report: event.report, completionTokens, erased: event.erased };
     }
   }
   throw new Error("an answer ended without an end event");

@@ -1,5 +1,4 @@
 import type { Service } from "../service.ts";
-import { VERBS } from "./verbs.ts";
 
 /** OpenAI's model object with what a client of ours needs to know. `max_model_len` is vLLM's name for the context. */
 export function modelBody(service: Service, id: string): object {
@@ -16,7 +15,7 @@ export function modelBody(service: Service, id: string): object {
     kernels: service.level,
     capabilities: {
       /** Verbs that the model can honour by editing the cache. */
-      directives: VERBS,
+      directives: service.registry.list().map((verb) => verb.name),
       chat: service.chat !== null,
       completions: true,
       /** The template shows tools, renders earlier calls and reasoning, and leaves a prompt a prefix of the next turn's. */

@@ -67,12 +67,12 @@ function limitsOf({ contextLength, tokenizer }: Service): Pick<Log, "contextLeng
 }
 
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
-export function foldBody(log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined, others: readonly Directive[]): Folded {
+export function foldBody({ registry }: Pick<Service, "registry">, log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined, others: readonly Directive[]): Folded {
   const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
-  const directives = directivesOf(log, raw, others);
+  const directives = directivesOf(log, raw, others, registry);
   try {
-    return { log, fold: foldLog(log, directives, { compat }), context };
+    return { log, fold: foldLog(log, directives, { compat, registry }), context };
   } catch (error) {
     // A log that is too long even as edited is the prompt's fault, not that of one directive.
     if (error instanceof DirectiveError && error.code === "context_length_exceeded" && error.param === undefined) {

@@ -32,7 +32,7 @@ export interface Wanted {
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
 export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
-  const folded = prepare.foldBody(log, raw, body.cache?.compat ?? undefined, dialect);
+  const folded = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
   const generate: GenerateRequest = {
     fold: folded.fold,
     promptTokens: log.tokens.length,

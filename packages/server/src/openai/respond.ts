@@ -5,6 +5,7 @@ import { EventStream, type Delivery } from "../sse.ts";
 import type { ServerContext } from "../context.ts";
 import type { TokenizerPort } from "../service.ts";
 import { pieces, type EchoedPrompt, type Ending, type Piece } from "./answer.ts";
+import { receiptBody } from "./erase.ts";
 import type { Folded } from "./prepare.ts";
 import { reportBody, usageOf } from "./usage.ts";
 
@@ -148,10 +149,12 @@ async function sendPieces(context: ServerContext, answer: Answerable, iterator: 
   }
 }
 
+const receiptOf = (erased: Ending["erased"]) => (erased === undefined ? {} : { erased: receiptBody(erased) });
+
 /** What stands once, at the end of an answer. */
 function closing(answer: Answerable, ending: Ending): object {
   return {
-    ...(answer.report || answer.folded.context ? { cache: reportBody(ending.report, answer.folded, answer.tokenizer) } : {}),
+    ...(answer.report || answer.folded.context ? { cache: { ...reportBody(ending.report, answer.folded, answer.tokenizer), ...receiptOf(ending.erased) } } : {}),
     ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}),
   };
 }

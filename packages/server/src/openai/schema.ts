@@ -1,3 +1,4 @@
+import { targetSchema } from "@palimpsest/directives";
 import { z } from "zod";
 import type { ServerLimits } from "../limits.ts";
 import type { BodySpec } from "./body.ts";
@@ -257,6 +258,22 @@ export const tokenizeSchema = (limits: ServerLimits) =>
   });
 
 export type TokenizeBody = z.infer<ReturnType<typeof tokenizeSchema>>;
+
+const MATCH_EXPECTED = 'expected {"tokens": [ids]} or {"messages": […]}';
+export const eraseSchema = (limits: ServerLimits) =>
+  z.object({
+    model: optional(name),
+    match: z.union(
+      [
+        z.strictObject({ tokens: tokenIds }),
+        z.strictObject({ messages: messagesOf(limits), tools: optional(toolsOf(limits)), add_generation_prompt: optional(flag), chat_template_kwargs: optional(jsonObject) }),
+      ],
+      { error: (issue) => (issue.code === "invalid_union" ? MATCH_EXPECTED : undefined) },
+    ),
+    target: optional(targetSchema.meta({ description: "What of it must go; absent: all of it" })),
+  });
+
+export type EraseBody = z.infer<ReturnType<typeof eraseSchema>>;
 
 export const detokenizeSchema = z.object({ model: optional(name), tokens: tokenIds });
 

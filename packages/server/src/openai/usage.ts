@@ -22,9 +22,9 @@ export function usageOf(report: Report, completionTokens: number, context: boole
 }
 
 /** The report of an answer or a plan: counts, what became of each directive, and where the cached prefix ended, in the request's words. */
-export function reportBody(report: Report, { log, fold }: Folded, tokenizer: TokenizerPort): object {
-  const { directives: _, miss, ...counts } = report;
-  return { ...counts, directives: fold.outcomes, miss: miss && { ...miss, ...placeOf(miss.at_token, log, tokenizer) } };
+export function reportBody(report: Report, { log }: Folded, tokenizer: TokenizerPort): object {
+  const { miss, ...counts } = report;
+  return { ...counts, miss: miss && { ...miss, ...placeOf(miss.at_token, log, tokenizer) } };
 }
 
 /** The message that a token of the log belongs to, and its text. */

@@ -3,16 +3,18 @@ import type { ServerContext } from "../context.ts";
 import { ServerError } from "../errors.ts";
 import { chatReader } from "../openai/chat.ts";
 import { completionReader } from "../openai/completions.ts";
+import { erase, eraseReader } from "../openai/erase.ts";
 import { modelBody } from "../openai/models.ts";
 import { planBody } from "../openai/plan.ts";
 import { requireModel } from "../openai/prepare.ts";
 import type { PreparedRequest } from "../openai/reader.ts";
 import { respond } from "../openai/respond.ts";
 
-/** OpenAI's endpoints, and the plan of one of their requests. */
+/** OpenAI's endpoints, the plan of one of their requests, and the erasure of one's text. */
 export function openAIRoutes(fastify: FastifyInstance, context: ServerContext): void {
   const readCompletion = completionReader(context.limits);
   const readChat = chatReader(context.limits);
+  const readErasure = eraseReader(context.limits);
   const prepared = (read: typeof readChat, request: FastifyRequest): PreparedRequest => read(context.lifecycle.require(), request.caller, request.body);
 
   fastify.post("/v1/completions", (request, reply) => respond(context, request, reply, prepared(readCompletion, request).answer));
@@ -20,6 +22,10 @@ export function openAIRoutes(fastify: FastifyInstance, context: ServerContext): 
   fastify.post("/v1/directives/plan", async (request) => {
     const chat = isChat(request.body);
     return planBody(context.lifecycle.require(), prepared(chat ? readChat : readCompletion, request));
+  });
+  fastify.post("/v1/cache/erase", async (request) => {
+    const service = context.lifecycle.require();
+    return erase(service, request.caller, readErasure(service, request.body));
   });
   fastify.get("/v1/models", async () => {
     const service = context.lifecycle.require();

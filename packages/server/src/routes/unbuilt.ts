@@ -5,7 +5,6 @@ import { ServerError } from "../errors.ts";
 const UNBUILT: Readonly<Record<string, string>> = {
   "/v1/messages": "Anthropic's messages are not built yet; use /v1/chat/completions",
   "/v1/messages/count_tokens": "Anthropic's messages are not built yet; use /tokenize",
-  "/v1/cache/erase": "erasure is not built yet; nothing was erased",
 };
 
 export function unbuiltRoutes(fastify: FastifyInstance): void {
