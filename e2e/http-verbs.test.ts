@@ -45,7 +45,9 @@ const VERBS: Record<string, { chat: object; completion: object | null }> = {
 
 const listOf = (directives: object): object[] => (Array.isArray(directives) ? directives : [directives]);
 
-describe("a generated model", () => suite(tinyModel, TINY_PROMPT));
+describe("a generated model", () => {
+  suite(tinyModel, TINY_PROMPT);
+});
 describeWithModel("smollm2-135m", "SmolLM2-135M", (path) => suite(() => Promise.resolve(path), PROMPT));
 
 function suite(model: () => Promise<string>, prompt: readonly number[]): void {
@@ -60,10 +62,10 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
   /** A tenant of whom nothing is cached: what it computes is what a process that never saw anything computes. */
   const cold = () => fresh.pop()!;
 
-  const bodies = Object.entries(VERBS).flatMap(([name, { chat, completion }]) => [
-    { name: `${name} in chat`, body: { messages: MESSAGES, directives: listOf(chat), max_tokens: 5 } },
-    ...(completion === null ? [] : [{ name: `${name} in a completion`, body: { prompt, directives: listOf(completion), max_tokens: 5 } }]),
-  ]);
+  const bodies = Object.entries(VERBS).flatMap(([name, { chat, completion }]) => {
+    const inChat = { name: `${name} in chat`, body: { messages: MESSAGES, directives: listOf(chat), max_tokens: 5 } };
+    return completion === null ? [inChat] : [inChat, { name: `${name} in a completion`, body: { prompt, directives: listOf(completion), max_tokens: 5 } }];
+  });
 
   test.each(bodies)("$name: applied, and the same warm and cold, whole and streamed, as planned", async ({ body }) => {
     const key = cold();
@@ -165,8 +167,6 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
   });
 
   describe("/v1/cache/erase", () => {
-    const erase = (body: object, key: string) => wire.post<Receipt & { object: string; ranges: [number, number][]; prompt_tokens: number }>("/v1/cache/erase", body, key);
-
     test("removes a text and what followed it, of the caller alone", async () => {
       const [mine, theirs] = [cold(), cold()];
       for (const key of [mine, theirs]) await wire.answer({ prompt, max_tokens: 4 }, key);
@@ -202,10 +202,17 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
     for (const path of ["/v1/cache", "/v1/cache/tree", "/v1/cache/pages", "/metrics"]) expect(await wire.get(path, other)).toMatchObject({ error: { code: "operator_key_required" } });
   });
 
+  function erase(body: object, key: string) {
+    return wire.post<Receipt & { object: string; ranges: [number, number][]; prompt_tokens: number }>("/v1/cache/erase", body, key);
+  }
+
   async function cellsHeld(): Promise<number> {
     return (await wire.get<{ cells: number; holeCells: number }>("/v1/cache/tree", "operator")).cells;
   }
 }
+
+const text = (seed: number, length: number) => Array.from({ length }, (_, index) => (index * 7 + seed * 31) % 500);
+const pinned = (tokens: number[], until: object | undefined) => ({ prompt: tokens, max_tokens: 1, directives: [{ op: "pin", target: { tokens: [0, tokens.length] }, ...(until === undefined ? {} : { until }) }] });
 
 /** A cache of 32 pages of 16 cells, of which a tenant may pin a quarter. */
 describe("pins in a small cache", () => {
@@ -216,8 +223,6 @@ describe("pins in a small cache", () => {
     wire = new Wire(server.address);
   });
   afterAll(() => server.close());
-  const text = (seed: number, length: number) => Array.from({ length }, (_, index) => (index * 7 + seed * 31) % 500);
-  const pinned = (tokens: number[], until: object | undefined, end = tokens.length) => ({ prompt: tokens, max_tokens: 1, directives: [{ op: "pin", target: { tokens: [0, end] }, ...(until === undefined ? {} : { until }) }] });
   const flood = async (key: string, first: number) => {
     for (let seed = first; seed < first + 6; seed++) await wire.answer({ prompt: text(seed, 150), max_tokens: 1 }, key);
   };
