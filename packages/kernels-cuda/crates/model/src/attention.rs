@@ -95,7 +95,10 @@ impl Room {
     }
 
     pub fn bytes(&self) -> usize {
-        let thread = |room: &Mutex<ThreadRoom>| exclusive(room).queries.len() + exclusive(room).scores.len() + exclusive(room).sums.len();
+        let thread = |room: &Mutex<ThreadRoom>| {
+            let room = exclusive(room);
+            room.queries.len() + room.scores.len() + room.sums.len()
+        };
         4 * (self.threads.iter().map(thread).sum::<usize>() + self.sums.len() + self.maxima.len() + self.weights.len())
     }
 }
