@@ -182,6 +182,34 @@ impl<'a> LayerCells<'a> {
         }
     }
 
+    /// Reads one head of one cell: what `store` kept of key and value. `slot = page · page_size + offset`.
+    ///
+    /// # Safety
+    /// No other thread writes this slot meanwhile, and the pool lives.
+    pub unsafe fn read(&self, slot: usize, head: usize, key: &mut [f32], value: &mut [f32]) {
+        match self.shape.dtype {
+            // SAFETY: the caller's promise.
+            CellDtype::F32 => unsafe { self.read_as::<f32>(slot, head, key, value) },
+            // SAFETY: the caller's promise.
+            CellDtype::F16 => unsafe { self.read_as::<f16>(slot, head, key, value) },
+        }
+    }
+
+    unsafe fn read_as<T: CellNumber>(&self, slot: usize, head: usize, key: &mut [f32], value: &mut [f32]) {
+        let CellShape { pages, page_size, kv_heads, key_size, value_size, .. } = *self.shape;
+        assert!(slot < pages * page_size && head < kv_heads && key.len() == key_size && value.len() == value_size);
+        let (page, offset) = (slot / page_size, slot % page_size);
+        let (keys, values) = (self.keys::<T>(page, head), self.values::<T>(page, head));
+        for (dimension, number) in key.iter_mut().enumerate() {
+            // SAFETY: dimension < key_size and offset < page_size; nobody writes the slot (caller).
+            *number = unsafe { *keys.add(dimension * page_size + offset) }.to_f32();
+        }
+        for (dimension, number) in value.iter_mut().enumerate() {
+            // SAFETY: offset < page_size and dimension < value_size; nobody writes the slot (caller).
+            *number = unsafe { *values.add(offset * value_size + dimension) }.to_f32();
+        }
+    }
+
     unsafe fn store_as<T: CellNumber>(&self, slot: usize, head: usize, key: &[f32], value: &[f32]) {
         let CellShape { pages, page_size, kv_heads, key_size, value_size, .. } = *self.shape;
         assert!(slot < pages * page_size && head < kv_heads && key.len() == key_size && value.len() == value_size);

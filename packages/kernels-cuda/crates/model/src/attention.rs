@@ -110,6 +110,8 @@ pub struct Attention<'a> {
     pub cells: LayerCells<'a>,
     pub rotary: &'a Rotary,
     pub heads: &'a Heads,
+    /// For each query head a learned logit that joins the denominator of every row's softmax and reads nothing; empty: none.
+    pub sinks: &'a [f32],
     pub plan: &'a Plan,
     pub tiles: &'a Tiles,
     /// Rows of the step that are left, and their positions.
@@ -135,6 +137,7 @@ struct Targets {
 impl Attention<'_> {
     /// attended[row left][head][value size] = Σ softmax(scores) · value over what the row reads.
     pub fn run(&self, attended: &mut [f32], room: &mut Room) {
+        assert!(self.sinks.is_empty() || self.sinks.len() == self.heads.heads, "a sink for each head, or none");
         let partials = self.tiles.partials * self.heads.kv_heads;
         let Room { threads, sums, maxima, weights } = room;
         grow(sums, partials * self.heads.value_size);
@@ -217,7 +220,9 @@ impl Attention<'_> {
             }
         }
         if unit.partial.is_none() {
-            (0..queries).for_each(|query| running.finish(query, self.attended(targets, &tile, kv_head, query)));
+            for query in 0..queries {
+                running.finish(query, self.sink(&tile, kv_head, query), self.attended(targets, &tile, kv_head, query));
+            }
         }
     }
 
@@ -241,10 +246,18 @@ impl Attention<'_> {
         }
     }
 
+    /// The head of one query of a tile.
+    fn head(&self, tile: &Tile, kv_head: usize, query: usize) -> usize {
+        kv_head * self.heads.of_kv() + tile.head_first + query % tile.heads
+    }
+
+    fn sink(&self, tile: &Tile, kv_head: usize, query: usize) -> Option<f32> {
+        self.sinks.get(self.head(tile, kv_head, query)).copied()
+    }
+
     /// The attended values of one query of a tile.
     fn attended<'a>(&self, targets: &Targets, tile: &Tile, kv_head: usize, query: usize) -> &'a mut [f32] {
-        let size = self.heads.value_size;
-        let head = kv_head * self.heads.of_kv() + tile.head_first + query % tile.heads;
+        let (size, head) = (self.heads.value_size, self.head(tile, kv_head, query));
         let row = tile.first + query / tile.heads;
         // SAFETY: one unit, or the join after all units, has this query.
         unsafe { targets.attended.part((row * self.heads.heads + head) * size, size) }
@@ -269,7 +282,7 @@ impl Attention<'_> {
                             unsafe { (targets.sums.part(at * size, size), targets.maxima.part(at, 1), targets.weights.part(at, 1)) };
                         running.add(query, maxima[0], weights[0], sums, out);
                     }
-                    running.finish(query, out);
+                    running.finish(query, self.sink(tile, kv_head, query), out);
                 }
             }
         });

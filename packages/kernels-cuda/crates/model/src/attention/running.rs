@@ -35,8 +35,17 @@ impl Running {
         }
     }
 
-    pub fn finish(&self, query: usize, out: &mut [f32]) {
-        let scale = 1.0 / self.weights[query];
+    /// Divides by the sum of all weights. `sink`: a logit that takes its share of that sum, and no value, once a row.
+    pub fn finish(&self, query: usize, sink: Option<f32>, out: &mut [f32]) {
+        let scale = match sink {
+            None => 1.0 / self.weights[query],
+            Some(sink) => {
+                let maximum = self.maxima[query];
+                let highest = if sink > maximum { sink } else { maximum };
+                let (read, taken) = (exp::<false>(maximum - highest), exp::<false>(sink - highest));
+                read / (self.weights[query] * read + taken)
+            }
+        };
         out.iter_mut().for_each(|number| *number *= scale);
     }
 }

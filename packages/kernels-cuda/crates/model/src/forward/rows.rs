@@ -102,6 +102,7 @@ impl Machine {
             cells: self.cells.layer(layer),
             rotary: &self.weights.rotaries[weights.rotary],
             heads: &shape.heads,
+            sinks: &[],
             plan: &scratch.plan,
             tiles: &scratch.tiles[weights.window],
             rows: &scratch.rows_left,
