@@ -1,5 +1,5 @@
 import { standardRegistry, type Registry } from "@palimpsest/directives";
-import { ChatTemplate, Engine, TextAssembly, Tokenizer, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
+import { ChatTemplate, Engine, Slices, TextAssembly, Tokenizer, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
 import { ServerError } from "./errors.ts";
 import type { Service, TokenizerPort } from "./service.ts";
 
@@ -60,6 +60,8 @@ function tokenizerPort(tokenizer: Tokenizer, modelVocabulary: number): Tokenizer
     vocabularySize: Math.min(tokenizer.size, modelVocabulary),
     endTokens: [...new Set(ends)],
     encode: (text, control) => tokenizer.encode(text, { special: control, bos: control }),
+    encodeInSlices: async (text, control, signal) => (await tokenizer.encodeInSlices(text, { special: control, bos: control }, new Slices(signal))).ids,
+    fewestTokens: (text) => tokenizer.fewestTokens(text),
     decode: (ids) => tokenizer.decode(Array.from(ids)),
     bytes: (id) => tokenizer.tokenBytes(id),
     assembly: (stops) => new TextAssembly(shown, stops),

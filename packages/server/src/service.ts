@@ -29,6 +29,10 @@ export interface TokenizerPort {
   readonly endTokens: readonly number[];
   /** `control`: names of control tokens become these tokens, and BOS is added where the model wants it. */
   encode(text: string, control: boolean): Int32Array;
+  /** The same for a text of any size, a few milliseconds at a time, until `signal` ends it. */
+  encodeInSlices(text: string, control: boolean, signal?: AbortSignal): Promise<Int32Array>;
+  /** Fewer tokens than this the text cannot have. */
+  fewestTokens(text: string): number;
   /** Control tokens by their names. */
   decode(ids: ArrayLike<number>): string;
   /** Bytes of one token; of a control token, its name. */

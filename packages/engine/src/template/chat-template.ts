@@ -1,6 +1,6 @@
 import type { ChatLog } from "@palimpsest/directives";
 import { EngineError } from "../errors.ts";
-import type { SpecialMatch, Tokenizer } from "../tokenizer/index.ts";
+import type { EncodeOptions, Encoding, Slices, SpecialMatch, Tokenizer } from "../tokenizer/index.ts";
 import { type TemplateCapabilities, probeTemplate } from "./capabilities.ts";
 import { chatLog } from "./chat-log.ts";
 import type { ChatMessage } from "./chat-messages.ts";
@@ -24,6 +24,19 @@ export interface RenderedChat {
 export interface ChatTemplateOptions {
   /** The clock of templates that write the date. Default: the machine's. */
   now?: () => Date;
+}
+
+export interface SlicedOptions {
+  slices?: Slices | undefined;
+  /** More tokens than this are of no use. */
+  tokensMax?: number | undefined;
+}
+
+/** A chat that is rendered and not tokenised yet. */
+interface Beginning {
+  text: string;
+  options: EncodeOptions;
+  finish: (encoding: Encoding) => RenderedChat;
 }
 
 /** Special tokens that a character may be part of. */
@@ -66,23 +79,40 @@ export class ChatTemplate {
    * @throws EngineError `messages_invalid`, `content_unsupported`, `template_reordered`
    */
   render(request: RenderRequest): RenderedChat {
+    const { text, options, finish } = this.#begin(request);
+    return finish(this.#tokenizer.encodeWithOffsets(text, options));
+  }
+
+  /**
+   * The same, tokenised a few milliseconds at a time. A chat that cannot come to `tokensMax` tokens or fewer is refused before that.
+   *
+   * @throws EngineError as `render`, and `context_length_exceeded`
+   */
+  async renderInSlices(request: RenderRequest, { slices, tokensMax = Infinity }: SlicedOptions = {}): Promise<RenderedChat> {
+    const { text, options, finish } = this.#begin(request);
+    const fewest = this.#tokenizer.fewestTokens(text);
+    if (fewest > tokensMax) {
+      const message = `the model's context is ${tokensMax} tokens and the chat takes at least ${fewest}; shorten it, or drop parts of it and reposition`;
+      throw new EngineError("context_length_exceeded", message, "messages");
+    }
+    return finish(await this.#tokenizer.encodeInSlices(text, options, slices));
+  }
+
+  #begin(request: RenderRequest): Beginning {
     const pieces = renderPieces(this.#context, request);
     const text = textOf(pieces);
     const roles = request.messages.map((message) => message.role);
     const allowed = specialByUnit(pieces, text.length, roles);
-    const encoding = this.#tokenizer.encodeWithOffsets(text, {
-      special: (match) => isMeant(match, allowed),
+    const options = {
+      special: (match: SpecialMatch) => isMeant(match, allowed),
       bos: this.#tokenizer.bos !== null && !beginsWithToken(text, allowed, this.#context.bosText),
-    });
-    const chat = chatLog(pieces, text, encoding, roles);
-    const header = chat.owners.indexOf(roles.length);
-    return {
-      tokens: encoding.ids,
-      header: header < 0 ? encoding.ids.length : header,
-      chat,
-      text,
-      warnings: this.#warnings(request, pieces),
     };
+    const finish = (encoding: Encoding): RenderedChat => {
+      const chat = chatLog(pieces, text, encoding, roles);
+      const header = chat.owners.indexOf(roles.length);
+      return { tokens: encoding.ids, header: header < 0 ? encoding.ids.length : header, chat, text, warnings: this.#warnings(request, pieces) };
+    };
+    return { text, options, finish };
   }
 
   #warnings(request: RenderRequest, pieces: readonly Piece[]): string[] {

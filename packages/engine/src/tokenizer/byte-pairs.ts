@@ -1,7 +1,14 @@
 import type { Merges } from "./merges.ts";
+import { runAtOnce } from "./slices.ts";
 
 /** Words up to this many bytes are merged by scanning for the lowest rank; longer ones with a heap. */
 const SCAN_BYTES_MAX = 40;
+
+/** Merges done between two chances to pause. */
+const MERGES_PER_PAUSE = 2_048;
+
+/** Bytes of a word looked at between two chances to pause. */
+const BYTES_PER_PAUSE = 16_384;
 
 /** Symbols of a merged word and the byte each begins at. Views of scratch memory: valid until the next call. */
 export interface MergedWord {
@@ -24,7 +31,12 @@ export class BytePairMerger {
   }
 
   merge(bytes: Uint8Array): MergedWord {
-    return bytes.length <= SCAN_BYTES_MAX ? this.#scan(bytes) : mergeWithHeap(bytes, this.#merges);
+    return bytes.length <= SCAN_BYTES_MAX ? this.#scan(bytes) : runAtOnce(mergeWithHeap(bytes, this.#merges));
+  }
+
+  /** The same for a word of any length, with chances to pause. */
+  *mergeInSteps(bytes: Uint8Array): Generator<void, MergedWord> {
+    return bytes.length <= SCAN_BYTES_MAX ? this.#scan(bytes) : yield* mergeWithHeap(bytes, this.#merges);
   }
 
   #scan(bytes: Uint8Array): MergedWord {
@@ -62,11 +74,17 @@ class NumberHeap {
   readonly #values: Float64Array;
   #size: number;
 
-  /** @param values room for all that will ever be in it at once; the first `size` are in it */
+  /** @param values room for all that will ever be in it at once; the first `size` are in it, once they are `ordered` */
   constructor(values: Float64Array, size: number) {
     this.#values = values;
     this.#size = size;
-    for (let at = (size - 2) >> 2; at >= 0; at -= 1) this.#sink(at, values[at] as number);
+  }
+
+  *ordered(): Generator<void> {
+    for (let at = (this.#size - 2) >> 2; at >= 0; at -= 1) {
+      this.#sink(at, this.#values[at] as number);
+      if (at % BYTES_PER_PAUSE === 0) yield;
+    }
   }
 
   push(value: number): void {
@@ -113,7 +131,7 @@ class NumberHeap {
 const ENTRY_BASE = 2 ** 32;
 
 /** The symbols stand in a linked list by the byte they begin at; an entry whose pair has changed since is passed over. */
-function mergeWithHeap(bytes: Uint8Array, merges: Merges): MergedWord {
+function* mergeWithHeap(bytes: Uint8Array, merges: Merges): Generator<void, MergedWord> {
   const length = bytes.length;
   const symbols = new Int32Array(length);
   const next = new Int32Array(length);
@@ -127,18 +145,23 @@ function mergeWithHeap(bytes: Uint8Array, merges: Merges): MergedWord {
     next[at] = at + 1 < length ? at + 1 : -1;
     previous[at] = at - 1;
     if (at === 0) continue;
+    if (at % BYTES_PER_PAUSE === 0) yield;
     const rank = merges.rank(symbols[at - 1] as number, symbols[at] as number);
     ranks[at - 1] = rank;
     if (rank >= 0) entries[count++] = rank * ENTRY_BASE + at - 1;
   }
   const heap = new NumberHeap(entries, count);
+  yield* heap.ordered();
   const look = (left: number, right: number) => {
     const rank = merges.rank(symbols[left] as number, symbols[right] as number);
     ranks[left] = rank;
     if (rank >= 0) heap.push(rank * ENTRY_BASE + left);
   };
 
+  let popped = 0;
   for (let entry = heap.pop(); entry >= 0; entry = heap.pop()) {
+    popped += 1;
+    if (popped % MERGES_PER_PAUSE === 0) yield;
     const rank = Math.floor(entry / ENTRY_BASE);
     const left = entry - rank * ENTRY_BASE;
     if (ranks[left] !== rank) continue;

@@ -44,6 +44,16 @@ export function classesOf(text: string): Uint8Array {
   return classes;
 }
 
+/** The class of one unit, as `classesOf` gives it. */
+export function classAt(text: string, unit: number): number {
+  let code = text.codePointAt(unit) as number;
+  if (code >= 0xdc00 && code <= 0xdfff && unit > 0) {
+    const pair = text.codePointAt(unit - 1) as number;
+    if (pair > 0xffff) code = pair;
+  }
+  return code < TABLE.length ? (TABLE[code] as number) : OTHER;
+}
+
 /** Units of the character at `unit`: 2 for a surrogate pair, otherwise 1. */
 export function unitsAt(text: string, unit: number): number {
   return (text.codePointAt(unit) as number) > 0xffff ? 2 : 1;

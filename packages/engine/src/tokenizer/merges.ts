@@ -60,6 +60,11 @@ export class Merges {
     return (this.#slots[this.#find(left, right)] as number) - 1;
   }
 
+  /** Whether every merge makes a token. Single bytes do not count: they are lost alone. */
+  get allAreTokens(): boolean {
+    return this.#extraTexts.every((text) => text.length === 1);
+  }
+
   /** Text of a symbol that is no token, in the byte-level alphabet. */
   extraText(symbol: number): string {
     return this.#extraTexts[symbol - this.#tokens] as string;

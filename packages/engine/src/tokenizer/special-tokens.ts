@@ -18,6 +18,14 @@ export interface SpecialMatch {
 /** Says which of the special tokens that a text spells are meant. */
 export type SpecialFilter = (match: SpecialMatch) => boolean;
 
+/** Places looked at between two chances to pause. */
+const PLACES_PER_PAUSE = 4_096;
+
+interface Candidate {
+  match: SpecialMatch;
+  order: number;
+}
+
 interface TrieNode {
   children: Map<number, TrieNode>;
   /** Place in the order of precedence of the token that ends here. */
@@ -46,28 +54,42 @@ export class SpecialTokens {
 
   /**
    * The special tokens that a text spells and `accepts` takes, in order of place and not overlapping. Where two overlap the longer
-   * one wins, wherever it begins.
+   * one wins, wherever it begins. Null where a caller may pause.
    */
-  find(text: string, accepts: SpecialFilter): SpecialMatch[] {
-    const found: { match: SpecialMatch; order: number }[] = [];
-    for (const first of this.#firstUnits) {
-      for (let at = text.indexOf(first); at >= 0; at = text.indexOf(first, at + 1)) {
-        for (const order of this.#ordersAt(text, at)) {
-          const token = this.tokens[order] as SpecialToken;
-          const match = { start: at, end: at + token.text.length, token };
-          if (accepts(match)) found.push({ match, order });
-        }
+  *find(text: string, accepts: SpecialFilter): Generator<SpecialMatch | null> {
+    // Candidates that overlap, directly or through others: the choice among them concerns no one else.
+    let cluster: Candidate[] = [];
+    let end = 0;
+    let looked = 0;
+    for (const at of this.#places(text)) {
+      looked += 1;
+      if (looked % PLACES_PER_PAUSE === 0) yield null;
+      if (at >= end && cluster.length > 0) {
+        yield* chosen(cluster);
+        cluster = [];
+      }
+      for (const order of this.#ordersAt(text, at)) {
+        const token = this.tokens[order] as SpecialToken;
+        const match = { start: at, end: at + token.text.length, token };
+        if (!accepts(match)) continue;
+        cluster.push({ match, order });
+        end = Math.max(end, match.end);
       }
     }
-    found.sort((left, right) => left.order - right.order || left.match.start - right.match.start);
-    const taken = new Uint8Array(found.length === 0 ? 0 : text.length);
-    const matches: SpecialMatch[] = [];
-    for (const { match } of found) {
-      if (taken.subarray(match.start, match.end).includes(1)) continue;
-      taken.fill(1, match.start, match.end);
-      matches.push(match);
+    yield* chosen(cluster);
+  }
+
+  /** Every place where a special token may begin, rising. */
+  *#places(text: string): Generator<number> {
+    const next = this.#firstUnits.map((first) => text.indexOf(first));
+    for (;;) {
+      let nearest = -1;
+      for (const [index, at] of next.entries()) if (at >= 0 && (nearest < 0 || at < (next[nearest] as number))) nearest = index;
+      if (nearest < 0) return;
+      const at = next[nearest] as number;
+      yield at;
+      next[nearest] = text.indexOf(this.#firstUnits[nearest] as string, at + 1);
     }
-    return matches.toSorted((left, right) => left.start - right.start);
   }
 
   #insert(text: string, order: number): void {
@@ -94,4 +116,18 @@ export class SpecialTokens {
     }
     return orders;
   }
+}
+
+/** The longest first, among equals the first; what overlaps one that was chosen is none. */
+function chosen(candidates: readonly Candidate[]): SpecialMatch[] {
+  if (candidates.length <= 1) return candidates.map(({ match }) => match);
+  const from = (candidates[0] as Candidate).match.start;
+  const taken = new Uint8Array(candidates.reduce((end, { match }) => Math.max(end, match.end), from) - from);
+  const matches: SpecialMatch[] = [];
+  for (const { match } of candidates.toSorted((left, right) => left.order - right.order || left.match.start - right.match.start)) {
+    if (taken.subarray(match.start - from, match.end - from).includes(1)) continue;
+    taken.fill(1, match.start - from, match.end - from);
+    matches.push(match);
+  }
+  return matches.toSorted((left, right) => left.start - right.start);
 }

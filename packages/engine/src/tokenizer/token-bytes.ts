@@ -8,6 +8,10 @@ export class TokenBytes {
   readonly #bytes: Uint8Array;
   /** Where each token's bytes begin, and the end. */
   readonly #starts: Int32Array;
+  /** Bytes of the longest token. */
+  readonly longest: number;
+  /** By byte: 1 where a token stands for it alone. */
+  readonly single = new Uint8Array(256);
 
   constructor(tokens: readonly string[], types: Int32Array) {
     const pieces = tokens.map((text, id) => bytesOfToken(text, types[id] as number));
@@ -15,6 +19,8 @@ export class TokenBytes {
     for (const [id, piece] of pieces.entries()) this.#starts[id + 1] = (this.#starts[id] as number) + piece.length;
     this.#bytes = new Uint8Array(this.#starts[tokens.length] as number);
     for (const [id, piece] of pieces.entries()) this.#bytes.set(piece, this.#starts[id]);
+    this.longest = pieces.reduce((most, piece) => Math.max(most, piece.length), 1);
+    for (const piece of pieces) if (piece.length === 1) this.single[piece[0] as number] = 1;
   }
 
   of(id: number): Uint8Array {

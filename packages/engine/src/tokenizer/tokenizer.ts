@@ -1,8 +1,10 @@
 import type { TokenizerData } from "@palimpsest/kernels-cuda";
-import { BytePairMerger } from "./byte-pairs.ts";
+import { endOfBlock } from "./blocks.ts";
+import { BytePairMerger, type MergedWord } from "./byte-pairs.ts";
 import { Merges } from "./merges.ts";
 import { type PreTokenizer, preTokenizer, wordEnds } from "./pre-tokenizers.ts";
 import { type SpecialFilter, SpecialTokens } from "./special-tokens.ts";
+import { Slices, runAtOnce } from "./slices.ts";
 import { TokenBytes } from "./token-bytes.ts";
 import { TOKEN_CONTROL, TOKEN_UNKNOWN, byteLevelText, checkTokenizerData, endsOf, idsByText } from "./vocabulary.ts";
 import { WordCache } from "./word-cache.ts";
@@ -37,6 +39,11 @@ export interface Encoding {
 
 /** Tokens of a word: one id, or ids with the units they begin and end at. */
 export type WordTokens = number | { ids: readonly number[]; starts: readonly number[]; ends: readonly number[] };
+
+/** Words between two chances to pause. */
+const WORDS_PER_PAUSE = 4_096;
+/** Longer words are merged with chances to pause. */
+const LONG_WORD_UNITS = 4_096;
 
 const acceptAll: SpecialFilter = () => true;
 const acceptUserDefined: SpecialFilter = ({ token }) => !token.control;
@@ -90,18 +97,29 @@ export class Tokenizer {
     return this.encodeWithOffsets(text, options).ids;
   }
 
-  encodeWithOffsets(text: string, { special, bos = false }: EncodeOptions): Encoding {
-    const accepts = special === true ? acceptAll : special === false ? acceptUserDefined : special;
-    const out = new EncodingBuilder();
-    if (bos && this.addBos && this.bos !== null) out.push(this.bos, 0, 0);
-    let from = 0;
-    for (const { start, end, token } of this.specialTokens.find(text, accepts)) {
-      this.#encodeText(text.slice(from, start), from, out);
-      out.push(token.id, start, end);
-      from = end;
-    }
-    this.#encodeText(text.slice(from), from, out);
-    return out.take();
+  encodeWithOffsets(text: string, options: EncodeOptions): Encoding {
+    return runAtOnce(this.#encode(text, options));
+  }
+
+  /** The same, a few milliseconds at a time: a text of megabytes keeps nobody else from the event loop. */
+  encodeInSlices(text: string, options: EncodeOptions, slices = new Slices()): Promise<Encoding> {
+    return slices.run(this.#encode(text, options));
+  }
+
+  /**
+   * Fewer tokens than this no text can have: none stands for more bytes than the longest. Bytes that may be lost, since the
+   * vocabulary has no token for them, count nothing.
+   */
+  fewestTokens(text: string): number {
+    this.#tokenBytes ??= new TokenBytes(this.#tokens, this.#types);
+    const { longest, single } = this.#tokenBytes;
+    // A merge that makes no token falls apart into single characters, of which only the ASCII ones are sure to be tokens.
+    const isSure = (byte: number) => single[byte] === 1 && (byte < 0x80 || this.#merges.allAreTokens);
+    if (single.every((_, byte) => isSure(byte))) return Math.ceil(Buffer.byteLength(text) / longest);
+    const sure = Uint8Array.from(single, (_, byte) => (isSure(byte) ? 1 : 0));
+    let bytes = 0;
+    for (const byte of Buffer.from(text)) bytes += sure[byte] as number;
+    return Math.ceil(bytes / longest);
   }
 
   /** Id of the token with exactly this text in the vocabulary (byte-level for normal tokens), or null. */
@@ -143,13 +161,44 @@ export class Tokenizer {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.decodeBytes(ids, options));
   }
 
-  #encodeText(text: string, base: number, out: EncodingBuilder): void {
+  *#encode(text: string, { special, bos = false }: EncodeOptions): Generator<void, Encoding> {
+    const accepts = special === true ? acceptAll : special === false ? acceptUserDefined : special;
+    const out = new EncodingBuilder();
+    if (bos && this.addBos && this.bos !== null) out.push(this.bos, 0, 0);
     let from = 0;
-    for (const end of wordEnds(text, this.#pre)) {
-      const word = text.slice(from, end);
+    for (const match of this.specialTokens.find(text, accepts)) {
+      if (match === null) {
+        yield;
+        continue;
+      }
+      yield* this.#encodeText(text, from, match.start, out);
+      out.push(match.token.id, match.start, match.end);
+      from = match.end;
+    }
+    yield* this.#encodeText(text, from, text.length, out);
+    return out.take();
+  }
+
+  /** The stretch [from, to) of a text, in which nothing is special. */
+  *#encodeText(text: string, from: number, to: number, out: EncodingBuilder): Generator<void> {
+    for (let start = from; start < to; ) {
+      const end = yield* endOfBlock(text, start, to);
+      yield* this.#encodeBlock(text.slice(start, end), start, out);
+      if (end < to) yield;
+      start = end;
+    }
+  }
+
+  *#encodeBlock(block: string, base: number, out: EncodingBuilder): Generator<void> {
+    let from = 0;
+    let words = 0;
+    for (const end of wordEnds(block, this.#pre)) {
+      words += 1;
+      if (words % WORDS_PER_PAUSE === 0) yield;
+      const word = block.slice(from, end);
       let tokens = this.#words.get(word);
       if (tokens === undefined) {
-        tokens = this.#encodeWord(word);
+        tokens = word.length > LONG_WORD_UNITS ? yield* this.#encodeLongWord(word) : this.#encodeWord(word);
         this.#words.set(word, tokens);
       }
       if (typeof tokens === "number") {
@@ -170,7 +219,17 @@ export class Tokenizer {
       const id = this.#idOf.get(byteLevelText(bytes));
       if (id !== undefined) return id;
     }
-    const { symbols, starts: symbolStarts } = this.#merger.merge(bytes);
+    return this.#tokensOf(word, bytes, this.#merger.merge(bytes));
+  }
+
+  /** A word that is longer than any token. */
+  *#encodeLongWord(word: string): Generator<void, WordTokens> {
+    const bytes = Buffer.from(word);
+    const merged = yield* this.#merger.mergeInSteps(bytes);
+    return this.#tokensOf(word, bytes, merged);
+  }
+
+  #tokensOf(word: string, bytes: Uint8Array, { symbols, starts: symbolStarts }: MergedWord): WordTokens {
     const isAscii = bytes.length === word.length;
     const units = isAscii ? null : unitsOfBytes(word, bytes.length);
     const ids: number[] = [];
@@ -215,32 +274,39 @@ function unitsOfBytes(word: string, bytes: number): { start: Int32Array; end: In
   return { start, end };
 }
 
-/** Tokens of which nobody knows yet how many there will be. */
+const CHUNK_TOKENS = 65_536;
+
+/** Tokens of which nobody knows yet how many there will be: chunks, so that none is copied more than once. */
 class EncodingBuilder {
-  /** Id, start and end of each token in a row. */
-  #values = new Int32Array(192);
+  readonly #full: Encoding[] = [];
+  #chunk = emptyEncoding(256);
   #length = 0;
 
   push(id: number, start: number, end: number): void {
-    if (this.#length === this.#values.length) {
-      const wider = new Int32Array(this.#length * 2);
-      wider.set(this.#values);
-      this.#values = wider;
+    if (this.#length === this.#chunk.ids.length) {
+      this.#full.push(this.#chunk);
+      this.#chunk = emptyEncoding(CHUNK_TOKENS);
+      this.#length = 0;
     }
-    this.#values[this.#length] = id;
-    this.#values[this.#length + 1] = start;
-    this.#values[this.#length + 2] = end;
-    this.#length += 3;
+    this.#chunk.ids[this.#length] = id;
+    this.#chunk.starts[this.#length] = start;
+    this.#chunk.ends[this.#length] = end;
+    this.#length += 1;
   }
 
   take(): Encoding {
-    const count = this.#length / 3;
-    const encoding = { ids: new Int32Array(count), starts: new Int32Array(count), ends: new Int32Array(count) };
-    for (let index = 0; index < count; index += 1) {
-      encoding.ids[index] = this.#values[3 * index] as number;
-      encoding.starts[index] = this.#values[3 * index + 1] as number;
-      encoding.ends[index] = this.#values[3 * index + 2] as number;
+    const count = this.#full.reduce((sum, { ids }) => sum + ids.length, this.#length);
+    const whole = emptyEncoding(count);
+    let at = 0;
+    for (const { ids, starts, ends } of this.#full) {
+      whole.ids.set(ids, at);
+      whole.starts.set(starts, at);
+      whole.ends.set(ends, at);
+      at += ids.length;
     }
-    return encoding;
+    for (const name of ["ids", "starts", "ends"] as const) whole[name].set(this.#chunk[name].subarray(0, this.#length), at);
+    return whole;
   }
 }
+
+const emptyEncoding = (length: number): Encoding => ({ ids: new Int32Array(length), starts: new Int32Array(length), ends: new Int32Array(length) });

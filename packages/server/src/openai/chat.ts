@@ -6,7 +6,7 @@ import { akvRequest } from "./akv.ts";
 import type { Piece } from "./answer.ts";
 import { readBody } from "./body.ts";
 import { chatLogprobs } from "./logprobs.ts";
-import { answerHead, chatLog, requireModel } from "./prepare.ts";
+import { answerHead, chatLog, isContextRequest, requireModel } from "./prepare.ts";
 import { prepared, type PreparedRequest } from "./reader.ts";
 import type { AnswerShape } from "./respond.ts";
 import { bodySpec, chatSchema, type ChatBody } from "./schema.ts";
@@ -14,12 +14,12 @@ import { refuseUnbuiltChat } from "./unbuilt.ts";
 
 export function chatReader(limits: Readonly<ServerLimits>) {
   const spec = bodySpec(chatSchema(limits));
-  return (service: Service, caller: Caller, body: unknown): PreparedRequest => {
+  return async (service: Service, caller: Caller, body: unknown, signal?: AbortSignal): Promise<PreparedRequest> => {
     const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltChat(value);
     requireModel(service, value.model);
     const { rendering, directives, warnings: noted } = akvRequest(raw, value, limits);
-    const { log, warnings: unseen } = chatLog(service, rendering);
+    const { log, warnings: unseen } = await chatLog(service, rendering, { signal, mustFit: !isContextRequest(raw) });
     return prepared(service, caller, {
       body: value,
       raw,

@@ -4,7 +4,7 @@ import type { Caller } from "../tenants.ts";
 import type { Piece } from "./answer.ts";
 import { readBody } from "./body.ts";
 import { completionLogprobs, TextOffsets } from "./logprobs.ts";
-import { answerHead, completionLog, promptTokens, requireModel } from "./prepare.ts";
+import { answerHead, completionLog, isContextRequest, promptTokens, requireModel } from "./prepare.ts";
 import { prepared, type PreparedRequest } from "./reader.ts";
 import type { AnswerShape } from "./respond.ts";
 import { bodySpec, completionSchema, type CompletionBody } from "./schema.ts";
@@ -15,14 +15,14 @@ const MAX_TOKENS = 16;
 
 export function completionReader(limits: Readonly<ServerLimits>) {
   const spec = bodySpec(completionSchema(limits));
-  return (service: Service, caller: Caller, body: unknown): PreparedRequest => {
+  return async (service: Service, caller: Caller, body: unknown, signal?: AbortSignal): Promise<PreparedRequest> => {
     const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltCompletion(value);
     requireModel(service, value.model);
     return prepared(service, caller, {
       body: value,
       raw,
-      log: completionLog(service, promptTokens(service, value.prompt)),
+      log: completionLog(service, await promptTokens(service, value.prompt, { signal, mustFit: !isContextRequest(raw) })),
       dialect: [],
       shape: completionShape(service, value),
       maxTokens: value.max_tokens ?? MAX_TOKENS,

@@ -19,22 +19,22 @@ export interface WantedErasure {
 
 export function eraseReader(limits: Readonly<ServerLimits>) {
   const spec = bodySpec(eraseSchema(limits));
-  return (service: Service, body: unknown): WantedErasure => {
+  return async (service: Service, body: unknown, signal?: AbortSignal): Promise<WantedErasure> => {
     const { value, warnings } = readBody(spec, body, limits);
     requireModel(service, value.model);
-    const { log, warnings: unseen } = logOf(service, value);
+    const { log, warnings: unseen } = await logOf(service, value, signal);
     return { tokens: log.tokens, ranges: rangesOf(log, value), warnings: [...warnings, ...unseen] };
   };
 }
 
-function logOf(service: Service, { match }: EraseBody): { log: Log; warnings: readonly string[] } {
+async function logOf(service: Service, { match }: EraseBody, signal: AbortSignal | undefined): Promise<{ log: Log; warnings: readonly string[] }> {
   if ("tokens" in match) {
     if (match.tokens.length === 0) throw new ServerError("field_invalid", "match.tokens: expected at least one token, got none", { param: "match.tokens" });
     return { log: completionLog(service, checkIds(service, match.tokens, "match.tokens")), warnings: [] };
   }
   refuseUnbuiltMessages(match.messages, ["match", "messages"]);
   // What goes on behind the last message, whoever speaks next, goes too.
-  return chatLog(service, { ...match, add_generation_prompt: match.add_generation_prompt ?? false });
+  return chatLog(service, { ...match, add_generation_prompt: match.add_generation_prompt ?? false }, { signal });
 }
 
 /** A target is resolved as that of a drop at the end of the log, however long the log is. */

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { DirectiveError, fold as foldLog, type Directive, type Fold, type Log } from "@palimpsest/directives";
-import type { GenerateRequest } from "@palimpsest/engine";
+import { Slices, type GenerateRequest } from "@palimpsest/engine";
 import { ServerError } from "../errors.ts";
 import type { Service } from "../service.ts";
 import { show } from "./body.ts";
@@ -15,16 +15,24 @@ export interface Folded {
   context: boolean;
 }
 
+/** How a log is made of a body. */
+export interface LogOptions {
+  /** Ends it early: the client is gone. */
+  signal?: AbortSignal | undefined;
+  /** Refuse what cannot fit the context before it is tokenised. A context request may have a longer log. */
+  mustFit?: boolean | undefined;
+}
+
 /** Tokens of a completions prompt. */
-export function promptTokens(service: Service, prompt: CompletionBody["prompt"]): Int32Array {
-  const tokens = typeof prompt === "string" ? service.tokenizer.encode(prompt, true) : promptList(service, prompt);
+export async function promptTokens(service: Service, prompt: CompletionBody["prompt"], options: LogOptions = {}): Promise<Int32Array> {
+  const tokens = typeof prompt === "string" ? await textTokens(service, prompt, options) : await promptList(service, prompt, options);
   if (tokens.length === 0) throw new ServerError("field_invalid", "prompt: expected at least one token, got an empty prompt", { param: "prompt" });
   return tokens;
 }
 
 type PromptList = Exclude<CompletionBody["prompt"], string>;
 
-function promptList(service: Service, list: PromptList): Int32Array {
+async function promptList(service: Service, list: PromptList, options: LogOptions): Promise<Int32Array> {
   const [first] = list;
   if (typeof first === "string" || Array.isArray(first)) {
     if (list.length > 1) {
@@ -32,9 +40,16 @@ function promptList(service: Service, list: PromptList): Int32Array {
         param: "prompt[1]",
       });
     }
-    return typeof first === "string" ? service.tokenizer.encode(first, true) : checkIds(service, first, "prompt[0]");
+    return typeof first === "string" ? textTokens(service, first, options) : checkIds(service, first, "prompt[0]");
   }
   return checkIds(service, list as readonly number[], "prompt");
+}
+
+async function textTokens({ tokenizer, contextLength }: Service, text: string, { signal, mustFit = false }: LogOptions): Promise<Int32Array> {
+  const fewest = mustFit ? tokenizer.fewestTokens(text) : 0;
+  if (fewest <= contextLength) return tokenizer.encodeInSlices(text, true, signal);
+  const message = `the model's context is ${contextLength} tokens and the prompt takes at least ${fewest}; shorten it, or drop parts of it and reposition`;
+  throw new ServerError("context_length_exceeded", message, { param: "prompt" });
 }
 
 /** Ids below the vocabulary's size. Throws with the index of the first one that is not. */
@@ -52,11 +67,12 @@ export function completionLog(service: Service, tokens: Int32Array): Log {
 }
 
 /** Renders a chat by the model's template; the owner of each token comes from the rendering. `warnings`: what the model will not see. */
-export function chatLog(service: Service, body: ChatLike): { log: Log; warnings: readonly string[] } {
+export async function chatLog(service: Service, body: ChatLike, { signal, mustFit = false }: LogOptions = {}): Promise<{ log: Log; warnings: readonly string[] }> {
   if (service.chat === null) {
     throw new ServerError("unsupported", "the model file has no chat template; use /v1/completions", { param: "messages" });
   }
-  const { tokens, header, chat, warnings } = service.chat.render(templateRequest(body));
+  const tokensMax = mustFit ? service.contextLength : undefined;
+  const { tokens, header, chat, warnings } = await service.chat.renderInSlices(templateRequest(body), { slices: new Slices(signal), tokensMax });
   if (tokens.length === 0) throw new ServerError("template_failed", "messages: the chat template rendered no token", { param: "messages" });
   return { log: { tokens, header, chat, ...limitsOf(service) }, warnings };
 }
@@ -66,9 +82,12 @@ function limitsOf({ contextLength, tokenizer }: Service): Pick<Log, "contextLeng
   return { contextLength, vocabulary: tokenizer.vocabularySize, tokenize: (text) => tokenizer.encode(text, false) };
 }
 
+/** Whether a body is a context request: it has one of the fields, whatever its value. */
+export const isContextRequest = (raw: Readonly<Record<string, unknown>>): boolean => CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
+
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
 export function foldBody({ registry }: Pick<Service, "registry">, log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined, others: readonly Directive[]): Folded {
-  const context = CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
+  const context = isContextRequest(raw);
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
   const directives = directivesOf(log, raw, others, registry);
   try {

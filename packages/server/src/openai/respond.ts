@@ -1,6 +1,7 @@
 import type { Generation, TextAssembly } from "@palimpsest/engine";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { openAIErrorBody, publicError, ServerError } from "../errors.ts";
+import { openAIErrorBody, publicError } from "../errors.ts";
+import { abortReason, inPlace } from "../place.ts";
 import { EventStream, type Delivery } from "../sse.ts";
 import type { ServerContext } from "../context.ts";
 import type { TokenizerPort } from "../service.ts";
@@ -40,29 +41,14 @@ export interface Answerable {
   warnings: readonly string[];
 }
 
-/** Computes an answer and sends it, whole or as a stream. A client that leaves ends the computation. */
-export async function respond(context: ServerContext, request: FastifyRequest, reply: FastifyReply, answer: Answerable): Promise<unknown> {
-  const { lifecycle, limits } = context;
-  const controller = lifecycle.enter(limits.requestsMax);
-  const startedMs = performance.now();
-  const onClose = () => {
-    if (!reply.raw.writableFinished) controller.abort(new ServerError("client_closed", "the client closed the connection"));
-    lifecycle.leave(controller);
-  };
-  // A place is held until the last byte is out, so that a server that drains cuts nothing off.
-  reply.raw.once("finish", () => lifecycle.leave(controller));
-  reply.raw.once("close", onClose);
-  if (reply.raw.destroyed) onClose();
-  try {
-    const source = observe(context, answer.start(controller.signal), startedMs);
-    return answer.stream ? await sendStream(context, request, reply, answer, source, controller.signal) : await collect(context, answer, source);
-  } catch (thrown) {
-    throw abortReason(controller.signal) ?? thrown;
-  }
+/** Reads a request, computes its answer and sends it, whole or as a stream. A client that leaves ends all of it. */
+export function respond(context: ServerContext, request: FastifyRequest, reply: FastifyReply, read: (signal: AbortSignal) => Promise<Answerable>): Promise<unknown> {
+  return inPlace(context, reply, async (signal) => {
+    const answer = await read(signal);
+    const source = observe(context, answer.start(signal), performance.now());
+    return answer.stream ? sendStream(context, request, reply, answer, source, signal) : collect(context, answer, source);
+  });
 }
-
-/** Why the request was ended from outside, where it was: the engine only knows that it was cancelled. */
-const abortReason = (signal: AbortSignal): unknown => (signal.aborted ? signal.reason : undefined);
 
 /** The whole answer as one object. */
 async function collect(context: ServerContext, answer: Answerable, source: Generation): Promise<unknown> {

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ServerContext } from "../context.ts";
 import { ServerError } from "../errors.ts";
 import { chatReader } from "../openai/chat.ts";
@@ -9,24 +9,32 @@ import { planBody } from "../openai/plan.ts";
 import { requireModel } from "../openai/prepare.ts";
 import type { PreparedRequest } from "../openai/reader.ts";
 import { respond } from "../openai/respond.ts";
+import { inPlace } from "../place.ts";
 
 /** OpenAI's endpoints, the plan of one of their requests, and the erasure of one's text. */
 export function openAIRoutes(fastify: FastifyInstance, context: ServerContext): void {
   const readCompletion = completionReader(context.limits);
   const readChat = chatReader(context.limits);
   const readErasure = eraseReader(context.limits);
-  const prepared = (read: typeof readChat, request: FastifyRequest): PreparedRequest => read(context.lifecycle.require(), request.caller, request.body);
+  const prepared = (read: typeof readChat, request: FastifyRequest, signal: AbortSignal): Promise<PreparedRequest> =>
+    read(context.lifecycle.require(), request.caller, request.body, signal);
+  const answered = (read: typeof readChat) => (request: FastifyRequest, reply: FastifyReply) =>
+    respond(context, request, reply, async (signal) => (await prepared(read, request, signal)).answer);
 
-  fastify.post("/v1/completions", (request, reply) => respond(context, request, reply, prepared(readCompletion, request).answer));
-  fastify.post("/v1/chat/completions", (request, reply) => respond(context, request, reply, prepared(readChat, request).answer));
-  fastify.post("/v1/directives/plan", async (request) => {
-    const chat = isChat(request.body);
-    return planBody(context.lifecycle.require(), prepared(chat ? readChat : readCompletion, request));
-  });
-  fastify.post("/v1/cache/erase", async (request) => {
-    const service = context.lifecycle.require();
-    return erase(service, request.caller, readErasure(service, request.body));
-  });
+  fastify.post("/v1/completions", answered(readCompletion));
+  fastify.post("/v1/chat/completions", answered(readChat));
+  fastify.post("/v1/directives/plan", (request, reply) =>
+    inPlace(context, reply, async (signal) => {
+      const read = isChat(request.body) ? readChat : readCompletion;
+      return planBody(context.lifecycle.require(), await prepared(read, request, signal));
+    }),
+  );
+  fastify.post("/v1/cache/erase", (request, reply) =>
+    inPlace(context, reply, async (signal) => {
+      const service = context.lifecycle.require();
+      return erase(service, request.caller, await readErasure(service, request.body, signal));
+    }),
+  );
   fastify.get("/v1/models", async () => {
     const service = context.lifecycle.require();
     return { object: "list", data: [service.id, ...service.aliases].map((id) => modelBody(service, id)) };
