@@ -41,11 +41,15 @@ export interface NativeRuntime {
     pages: number;
     pageSize: number;
     pageBytes: number;
+    cellBytes: number;
     threads: number;
   };
   memory(): { weights: number; cells: number; scratch: number };
   step(fields: object, cancel: Int32Array): Promise<NativeStepResult>;
   clearPages(pages: Int32Array): void;
+  readCells(slots: Int32Array): Promise<Uint8Array>;
+  writeCells(slots: Int32Array, from: Uint8Array): Promise<void>;
+  clearCells(slots: Int32Array): Promise<void>;
   dispose(): Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import { NativeCells } from "./cells.ts";
 import { checkStep } from "./check.ts";
 import { KernelError } from "./errors.ts";
 import { loadNative } from "./loader.ts";
@@ -48,6 +49,7 @@ class NativeBackedRuntime implements Runtime {
   readonly pageSize: number;
   readonly pageBytes: number;
   readonly threads: number;
+  readonly cells: NativeCells;
   readonly #native: NativeRuntime;
   /** One for all calls: each waits for the steps that were queued before the first. */
   #disposed: Promise<void> | undefined;
@@ -62,6 +64,7 @@ class NativeBackedRuntime implements Runtime {
     this.pageSize = facts.pageSize;
     this.pageBytes = facts.pageBytes;
     this.threads = facts.threads;
+    this.cells = new NativeCells(native);
   }
 
   async step(step: Step, cancel: Int32Array): Promise<StepResult> {

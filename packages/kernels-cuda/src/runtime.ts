@@ -70,6 +70,24 @@ export interface MemoryReport {
 }
 
 /**
+ * The bytes of single cells, by slot (page · pageSize + offset), for whoever keeps cells elsewhere. The cell of one runtime can be written
+ * to any slot of another with the same model file, kernels and cell dtype, whatever its page size. Calls take their turn between two
+ * steps, in pieces of at most 4 MiB, so that a step waits for at most one of them; what is sent before a step has its effect before it.
+ *
+ * Errors: `argument_invalid` for a slot outside the pool or an array of the wrong length (then nothing is done), `runtime_disposed`.
+ */
+export interface CellAccess {
+  /** Bytes of one cell in all layers. */
+  readonly cellBytes: number;
+  /** Copies the cells of `slots`, one after another, to `into`: `slots.length · cellBytes` bytes. */
+  read(slots: Int32Array, into: Uint8Array): Promise<void>;
+  /** The inverse. `from` may not change until it has resolved. */
+  write(slots: Int32Array, from: Uint8Array): Promise<void>;
+  /** Overwrites cells with zeros, and nothing beside them. */
+  clear(slots: Int32Array): Promise<void>;
+}
+
+/**
  * A model with its weights and a pool of pages of cells. Implemented by the native binding (`openRuntime`), and by scripted models
  * in tests. Steps run one at a time, off the event loop; a second `step` before the first has resolved waits for it.
  */
@@ -89,6 +107,8 @@ export interface Runtime {
   step(step: Step, cancel: Int32Array): Promise<StepResult>;
   /** Zeroes whole pages in every layer. */
   clearPages(pages: Int32Array): void;
+  /** Cells as bytes. Scripted models may have none: then nothing is kept but in the pages. */
+  readonly cells?: CellAccess;
   /** Bytes held after the last step. Scripted models in tests have none. */
   memory?(): MemoryReport;
   /** Waits for the running step, then frees weights and cells. Idempotent. */

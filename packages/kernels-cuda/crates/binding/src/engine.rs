@@ -43,6 +43,9 @@ pub type Settle<T> = Box<dyn FnOnce(Result<T>) + Send>;
 pub enum Job {
     Step { step: Box<Step>, cancel: CancelFlag, settle: Settle<Outcome> },
     ClearPages { pages: Vec<i32> },
+    ReadCells { slots: Vec<i32>, settle: Settle<Vec<u8>> },
+    WriteCells { slots: Vec<i32>, bytes: Vec<u8>, settle: Settle<()> },
+    ClearCells { slots: Vec<i32>, settle: Settle<()> },
     Dispose { settle: Settle<()> },
 }
 
@@ -108,6 +111,9 @@ impl Worker {
                 }
                 // Pages were checked before they were queued.
                 Job::ClearPages { pages } => self.engine.clear_pages(&pages).expect("pages inside the pool"),
+                Job::ReadCells { slots, settle } => settle(guard(|| self.engine.read_cells(&slots))),
+                Job::WriteCells { slots, bytes, settle } => settle(guard(|| self.engine.write_cells(&slots, &bytes))),
+                Job::ClearCells { slots, settle } => settle(guard(|| self.engine.clear_cells(&slots))),
                 Job::Dispose { settle } => {
                     drop(self);
                     return settle(Ok(()));

@@ -1,5 +1,6 @@
 //! The border to Node: the only crate that knows napi. Every export catches panics; work runs on threads of its own.
 
+mod cells;
 mod engine;
 mod errors;
 mod model;

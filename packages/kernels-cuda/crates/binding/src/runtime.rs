@@ -6,7 +6,7 @@ use napi::Env;
 use napi::bindgen_prelude::{Function, Int32Array, Int32ArraySlice, Object};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
-use palimpsest_kernels::{CellDtype, Code, Error, Level, Pool, Result, kernels};
+use palimpsest_kernels::{CellDtype, CellShape, Code, Error, Level, Pool, Result, kernels};
 use palimpsest_model::config::Config;
 use palimpsest_model::forward::{CellOptions, Engine};
 use palimpsest_model::gguf::GgufFile;
@@ -44,18 +44,15 @@ pub struct PanicAtFields {
 
 #[napi]
 pub struct NativeRuntime {
-    engine: EngineThread,
+    pub(crate) engine: EngineThread,
     info: ModelInfoFields,
-    facts: Facts,
+    pub(crate) facts: Facts,
 }
 
 #[derive(Clone, Copy)]
-struct Facts {
+pub(crate) struct Facts {
     level: Level,
-    dtype: CellDtype,
-    pages: usize,
-    page_size: usize,
-    page_bytes: usize,
+    pub(crate) shape: CellShape,
     threads: usize,
 }
 
@@ -66,6 +63,7 @@ pub struct RuntimeFacts {
     pub pages: u32,
     pub page_size: u32,
     pub page_bytes: f64,
+    pub cell_bytes: f64,
     pub threads: u32,
 }
 
@@ -125,14 +123,7 @@ fn open(path: &std::path::Path, options: &OpenOptions, progress: &mut dyn FnMut(
     let weights = weights::load(&file, &config, sampled, &*kernels, &pool, progress)?;
     let level = kernels.level();
     let engine = Engine::new(weights, kernels, pool, cells)?;
-    let facts = Facts {
-        level,
-        dtype,
-        pages: cells.pages,
-        page_size: cells.page_size,
-        page_bytes: engine.machine().cells.shape().page_bytes(),
-        threads: engine.machine().pool.threads(),
-    };
+    let facts = Facts { level, shape: *engine.machine().cells.shape(), threads: engine.machine().pool.threads() };
     let panic_at = options.panic_at.as_ref().map(|at| PanicAt { step: at.step, layer: at.layer, in_pool: at.in_pool });
     let info = ModelInfoFields::new(&config, engine.memory().weights);
     Ok(NativeRuntime { engine: EngineThread::start(engine, panic_at)?, info, facts })
@@ -168,7 +159,7 @@ fn cell_dtype(name: &str) -> Result<CellDtype> {
         .ok_or_else(|| Error::at(Code::ArgumentInvalid, "cacheDtype", format!("f32, f16 or q8_0 is expected, \"{name}\" came")))
 }
 
-fn disposed() -> Error {
+pub(crate) fn disposed() -> Error {
     Error::new(Code::RuntimeDisposed, "the runtime was disposed of; open another")
 }
 
@@ -183,10 +174,11 @@ impl NativeRuntime {
     pub fn facts(&self) -> RuntimeFacts {
         RuntimeFacts {
             level: self.facts.level.name().to_owned(),
-            cache_dtype: self.facts.dtype.name().to_owned(),
-            pages: self.facts.pages as u32,
-            page_size: self.facts.page_size as u32,
-            page_bytes: self.facts.page_bytes as f64,
+            cache_dtype: self.facts.shape.dtype.name().to_owned(),
+            pages: self.facts.shape.pages as u32,
+            page_size: self.facts.shape.page_size as u32,
+            page_bytes: self.facts.shape.page_bytes() as f64,
+            cell_bytes: self.facts.shape.cell_bytes() as f64,
             threads: self.facts.threads as u32,
         }
     }
@@ -221,7 +213,7 @@ impl NativeRuntime {
     /// Zeroes whole pages after the steps that were queued before.
     #[napi(catch_unwind)]
     pub fn clear_pages(&self, pages: Int32ArraySlice<'_>) -> napi::Result<()> {
-        let count = self.facts.pages as i64;
+        let count = self.facts.shape.pages as i64;
         if let Some(at) = pages.iter().position(|page| !(0..count).contains(&i64::from(*page))) {
             let message = format!("pages are 0 … {}, {} came", count - 1, pages[at]);
             return Err(to_napi(Error::at(Code::ArgumentInvalid, format!("pages[{at}]"), message)));

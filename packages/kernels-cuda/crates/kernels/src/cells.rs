@@ -88,10 +88,30 @@ impl CellShape {
         self.page_elements() * self.dtype.bytes()
     }
 
+    /// All planes of a page in one layer. Every byte that belongs to a cell is in exactly one.
+    pub fn planes(&self) -> [Plane; 2] {
+        let number = self.dtype.bytes();
+        let row_bytes = self.page_size * number;
+        let keys = Plane { start: 0, rows: self.kv_heads * self.key_size, row_bytes, slot_bytes: number };
+        let start = keys.rows * row_bytes;
+        let values = Plane { start, rows: self.kv_heads, row_bytes: row_bytes * self.value_size, slot_bytes: number * self.value_size };
+        [keys, values]
+    }
+
     /// Bytes of one page in all layers.
     pub fn page_bytes(&self) -> usize {
         self.layer_page_bytes() * self.layers
     }
+}
+
+/// Where one kind of number of a page's cells lies, in one layer: in each row a cell has `slot_bytes` bytes, at its place in the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// Byte of the page at which the first row begins.
+    pub start: usize,
+    pub rows: usize,
+    pub row_bytes: usize,
+    pub slot_bytes: usize,
 }
 
 /// The cells of a runtime. Written by the threads of one step, each its own slots.
@@ -124,12 +144,28 @@ impl Cells {
 
     /// Zeroes one page in every layer. `page < pages`.
     pub fn clear_page(&mut self, page: usize) {
-        assert!(page < self.shape.pages, "page {page} of {}", self.shape.pages);
-        let bytes = self.shape.layer_page_bytes();
         for layer in 0..self.shape.layers {
-            let first = (layer * self.shape.pages + page) * bytes;
-            self.memory.as_mut_slice::<u8>()[first..first + bytes].fill(0);
+            self.page_mut(layer, page).fill(0);
         }
+    }
+
+    /// Bytes of one page in one layer.
+    pub fn page(&self, layer: usize, page: usize) -> &[u8] {
+        let range = self.page_range(layer, page);
+        &self.memory.as_slice::<u8>()[range]
+    }
+
+    pub fn page_mut(&mut self, layer: usize, page: usize) -> &mut [u8] {
+        let range = self.page_range(layer, page);
+        &mut self.memory.as_mut_slice::<u8>()[range]
+    }
+
+    fn page_range(&self, layer: usize, page: usize) -> std::ops::Range<usize> {
+        let CellShape { layers, pages, .. } = self.shape;
+        assert!(layer < layers && page < pages, "page {page} of {pages}, layer {layer} of {layers}");
+        let bytes = self.shape.layer_page_bytes();
+        let first = (layer * pages + page) * bytes;
+        first..first + bytes
     }
 }
 

@@ -6,6 +6,7 @@ pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod buffer;
+mod cell_bytes;
 pub mod cells;
 pub mod error;
 mod huge;
@@ -26,7 +27,7 @@ mod vector;
 mod vector_level;
 
 pub use buffer::{Arena, Buffer};
-pub use cells::{CellDtype, CellShape, Cells, LayerCells};
+pub use cells::{CellDtype, CellShape, Cells, LayerCells, Plane};
 pub use error::{Code, Error, Kind, Result};
 pub use level::{
     ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix,

@@ -107,6 +107,22 @@ impl Engine {
         Ok(())
     }
 
+    /// The bytes of single cells, one after another (`CellShape::cell_bytes` each). Errors: `argument_invalid`.
+    pub fn read_cells(&self, slots: &[i32]) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; slots.len() * self.machine.cells.shape().cell_bytes()];
+        self.machine.cells.read(slots, &mut bytes).map(|()| bytes)
+    }
+
+    /// The inverse. Errors: `argument_invalid`; then nothing is written.
+    pub fn write_cells(&mut self, slots: &[i32], from: &[u8]) -> Result<()> {
+        self.machine.cells.write(slots, from)
+    }
+
+    /// Zeroes single cells. Errors: `argument_invalid`; then none is zeroed.
+    pub fn clear_cells(&mut self, slots: &[i32]) -> Result<()> {
+        self.machine.cells.clear(slots)
+    }
+
     /// What a step is checked against now.
     pub fn facts(&self) -> Facts {
         let (shape, cells) = (&self.machine.weights.shape, self.machine.cells.shape());
