@@ -272,9 +272,10 @@ test("scratch hides the reasoning of each assistant message from what follows it
     { role: "user", content: "r" },
     { role: "assistant", content: "b", reasoning_content: "another" },
   ];
-  const { log } = renderChat(messages);
+  const { log, text } = renderChat(messages);
   const directives = scratchThinking(log);
-  expect(directives.map(({ at }) => at)).toEqual([{ message: 1 }, { message: 3 }]);
+  // Behind what was said, in front of the end mark.
+  expect(directives.map(({ at }) => at)).toEqual([{ token: text.indexOf("a;") + 1 }, { token: text.indexOf("b;") + 1 }]);
   expect(visibleText(messages, directives)).toBe("<user>q;<assistant>{}a;<user>r;<assistant>{}b;<assistant>");
   expect(scratchThinking(tokenLog(4))).toEqual([]);
 });

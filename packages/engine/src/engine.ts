@@ -263,10 +263,11 @@ export class Engine {
     const { fold, request, reads, promptSteps, admission } = sequence;
     const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
     const refused = admission === null ? new Set<number>() : this.#retainer.apply(sequence);
+    const scratched = admission === null ? undefined : this.#retainer.scratch(sequence);
     const report = reportOf(fold, request.promptTokens, reads, promptSteps, miss);
     if (refused.size > 0) report.directives = report.directives.map((entry) => (refused.has(entry.index) ? overBudget(entry) : entry));
     this.#depart(sequence);
-    sequence.answer.push({ type: "end", ...outcome, report, ...(sequence.erased === null ? {} : { erased: sequence.erased }) });
+    sequence.answer.push({ type: "end", ...outcome, report, ...(scratched === undefined ? {} : { scratched }), ...(sequence.erased === null ? {} : { erased: sequence.erased }) });
   }
 
   /** Whoever wanted to leave leaves, with what was computed for it published. */

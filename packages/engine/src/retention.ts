@@ -35,6 +35,14 @@ export class Retainer {
     return refused;
   }
 
+  /** The cells of an answer that later turns will not see go first. Returns how many there are; undefined where nobody asked. */
+  scratch({ fold, request, tokens, length, admission }: Sequence): number | undefined {
+    const first = fold.tokens.length;
+    const ranges = request.scratchOf?.(tokens.subarray(first, length));
+    for (const [from, to] of ranges ?? []) admission!.holding.rank(first + from, first + to, LOWEST_RANK);
+    return ranges?.reduce((sum, [from, to]) => sum + to - from, 0);
+  }
+
   #pin({ namespace, tokens, events }: Sequence, holding: Holding, { cells: [from, to], seconds }: Retention): boolean {
     const key = `${namespace} ${from} ${hashOf({ tokens: tokens.subarray(0, to), events })}`;
     for (const pin of this.#pins.get(key) ?? []) pin.release();

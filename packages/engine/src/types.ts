@@ -17,6 +17,11 @@ export interface GenerateRequest {
   echo: boolean;
   /** Ids that end the answer (the model's own ends, unless `ignore_eos`). */
   stopTokens: readonly number[];
+  /**
+   * Stretches of the answer, by its tokens, that later turns will not see: their cells are given up first. Asked once, with the tokens of
+   * the answer that are cells.
+   */
+  scratchOf?: ((answer: Int32Array) => readonly (readonly [number, number])[]) | undefined;
   /** Cells are shared only inside one namespace: tenant and whatever else the server derives. */
   namespace: string;
   /** Aborting it ends the request, waiting or running, with `request_cancelled`. */
@@ -39,6 +44,8 @@ export type GenerateEvent =
       /** The stop token that ended the answer; it is no `token` event. */
       stopToken?: number | undefined;
       report: Report;
+      /** Cells of the answer that later turns will not see, where `scratchOf` was asked. */
+      scratched?: number | undefined;
       /** What the log's forgets erased. */
       erased?: Erased | undefined;
     };

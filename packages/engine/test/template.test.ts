@@ -350,8 +350,18 @@ describe("refusals", () => {
 });
 
 describe("capabilities", () => {
+  test.each([
+    ["{{ '<|im_start|>' + message.role + '\\n<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' + message.content }}", "<think>", "</think>"],
+    ["{{ message.role + '[THINK]' + message.reasoning_content + '[/THINK]' + message.content }}", "[THINK]", "[/THINK]"],
+    ["{{ '\\nHm: ' + message.reasoning_content + ' So ' + message.content }}", "Hm:", "So"],
+    ["{{ '<|channel|>analysis<|message|>' + message.reasoning_content + '<|end|>' + message.content }}", "<|message|>", "<|end|>"],
+  ])("has the marks that the template writes around reasoning: %s", (rendered, open, close) => {
+    const template = `{% for message in messages %}{% if message.reasoning_content and loop.last %}${rendered}{% else %}{{ message.content }}{% endif %}{% endfor %}`;
+    expect(make(template).capabilities.thinking).toEqual({ open, close });
+  });
+
   test("a plain template has none to warn of", () => {
-    expect(make(CHATML).capabilities).toEqual({ tools: false, toolCalls: false, reasoning: false, system: true, prefixStable: true, readsClock: false, warnings: [] });
+    expect(make(CHATML).capabilities).toEqual({ tools: false, toolCalls: false, reasoning: false, thinking: { open: "<think>", close: "</think>" }, system: true, prefixStable: true, readsClock: false, warnings: [] });
   });
 
   test("an empty block of reasoning that only the generation header has is found", () => {

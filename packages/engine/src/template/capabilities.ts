@@ -2,6 +2,7 @@ import { EngineError } from "../errors.ts";
 import type { ChatMessage } from "./chat-messages.ts";
 import { mentionsName, mentionsVariable } from "./jinja.ts";
 import { type RenderContext, renderPieces } from "./render.ts";
+import { marksAround, THINK_TAGS, type ThinkingMarks } from "./reasoning.ts";
 import { textOf } from "./traced-text.ts";
 
 /** What a chat template can do, found out when the model is loaded. */
@@ -12,6 +13,8 @@ export interface TemplateCapabilities {
   toolCalls: boolean;
   /** Renders `reasoning_content`. */
   reasoning: boolean;
+  /** What the model writes around its reasoning: as the template renders it, or tags that stand in the content. */
+  thinking: ThinkingMarks;
   /** Accepts a system message. */
   system: boolean;
   /**
@@ -48,6 +51,7 @@ export function probeTemplate(base: RenderContext): { capabilities: TemplateCapa
   const tools = mentionsVariable(program, "tools");
   const toolCalls = render(context, [USER, CALL, RESULT, AGAIN])?.includes("probe") ?? false;
   const reasoning = mentionsName(program, "reasoning_content");
+  const thinking = marksAround(render(context, [USER, THOUGHT], false, true) ?? "", THOUGHT.reasoning_content!, THOUGHT.content as string) ?? THINK_TAGS;
   const readsClock = ["strftime_now", "date_string", "datetime"].some((name) => mentionsVariable(program, name));
   const unstable = [
     isExtended(context, [USER], ANSWER, AGAIN) ? null : "a plain answer",
@@ -61,7 +65,7 @@ export function probeTemplate(base: RenderContext): { capabilities: TemplateCapa
   }
   if (readsClock) warnings.push("the chat template writes the date or time, so prompts change with it");
   const system = render(context, [SYSTEM, USER])?.toLowerCase().includes("probe zero") ?? false;
-  return { context, capabilities: { tools, toolCalls, reasoning, system, prefixStable: unstable.length === 0, readsClock, warnings } };
+  return { context, capabilities: { tools, toolCalls, reasoning, thinking, system, prefixStable: unstable.length === 0, readsClock, warnings } };
 }
 
 /** Whether the prompt before an answer, and the chat up to the answer, are both where the next turn's prompt begins. */
@@ -75,9 +79,9 @@ function isExtended(context: RenderContext, history: ChatMessage[], answer: Chat
   return promptHolds && continued.startsWith(answered);
 }
 
-function render(context: RenderContext, messages: ChatMessage[], addGenerationPrompt = false): string | null {
+function render(context: RenderContext, messages: ChatMessage[], addGenerationPrompt = false, keepReasoning = false): string | null {
   try {
-    return textOf(renderPieces(context, { messages, addGenerationPrompt }));
+    return textOf(renderPieces(context, { messages, addGenerationPrompt, keepReasoning }));
   } catch (error) {
     if (error instanceof EngineError) return null;
     throw error;

@@ -38,3 +38,23 @@ function copy(tree: unknown, guarded: boolean): unknown {
 function isPlace(node: Member | undefined): boolean {
   return node?.type === "MemberExpression" && node.object?.value === "loop" && (node.property?.value === "index0" || node.property?.value === "index");
 }
+
+/** What a model writes around its reasoning. */
+export interface ThinkingMarks {
+  open: string;
+  close: string;
+}
+
+/** The marks of most models, which the content of a message may have too. */
+export const THINK_TAGS: ThinkingMarks = { open: "<think>", close: "</think>" };
+
+/** The marks that a template puts around a thought: the nearest tag on each side, else the nearest word. Null where it does not render it. */
+export function marksAround(rendered: string, thought: string, content: string): ThinkingMarks | null {
+  const at = rendered.indexOf(thought);
+  if (at < 0) return null;
+  const before = rendered.slice(0, at).trimEnd();
+  const behind = (rendered.slice(at + thought.length).split(content)[0] ?? "").trimStart();
+  const open = /(?:<[^<>]*>|\[[^[\]]*\])$/.exec(before) ?? /\S+$/.exec(before);
+  const close = /^(?:<[^<>]*>|\[[^[\]]*\])/.exec(behind) ?? /^\S+/.exec(behind);
+  return open === null || close === null ? null : { open: open[0], close: close[0] };
+}

@@ -19,6 +19,8 @@ export interface Ending {
   report: Report;
   /** Tokens generated, whether shown or not; the one that ended the answer is none of them. */
   completionTokens: number;
+  /** Cells of the answer that later turns will not see, where the request asked for that. */
+  scratched?: number | undefined;
   /** What the log's forgets erased. */
   erased?: Erased | undefined;
 }
@@ -57,7 +59,7 @@ export async function* pieces(source: Generation, assembly: TextAssembly, echo: 
     } else {
       const rest = stopped ? "" : assembly.end();
       if (rest !== "" || held.length > 0) yield { text: rest, tokens: held, generated: true };
-      return { reason: stopped ? "stop" : event.reason, report: event.report, completionTokens, erased: event.erased };
+      return { reason: stopped ? "stop" : event.reason, report: event.report, completionTokens, scratched: event.scratched, erased: event.erased };
     }
   }
   throw new Error("an answer ended without an end event");

@@ -10,6 +10,7 @@ import { answerHead, chatLog, isContextRequest, requireModel } from "./prepare.t
 import { prepared, type PreparedRequest } from "./reader.ts";
 import type { AnswerShape } from "./respond.ts";
 import { bodySpec, chatSchema, type ChatBody } from "./schema.ts";
+import { scratchDirectives, scratchesThinking, thinkingIn } from "./scratch.ts";
 import { refuseUnbuiltChat } from "./unbuilt.ts";
 
 export function chatReader(limits: Readonly<ServerLimits>) {
@@ -19,12 +20,15 @@ export function chatReader(limits: Readonly<ServerLimits>) {
     refuseUnbuiltChat(value);
     requireModel(service, value.model);
     const { rendering, directives, warnings: noted } = akvRequest(raw, value, limits);
-    const { log, warnings: unseen } = await chatLog(service, rendering, { signal, mustFit: !isContextRequest(raw) });
+    // Its text stays, so that hiding it is an event and not another prompt.
+    const shown = scratchesThinking(value) ? { ...rendering, keepReasoning: true } : rendering;
+    const { log, warnings: unseen } = await chatLog(service, shown, { signal, mustFit: !isContextRequest(raw) });
     return prepared(service, caller, {
       body: value,
       raw,
       log,
-      dialect: directives,
+      dialect: [...directives, ...scratchDirectives(value, log)],
+      scratchOf: scratchesThinking(value) ? thinkingIn(service, log) : undefined,
       shape: chatShape(service, value),
       maxTokens: maxTokensOf(value),
       logprobs: alternativesOf(value),

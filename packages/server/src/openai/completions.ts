@@ -8,6 +8,7 @@ import { answerHead, completionLog, isContextRequest, promptTokens, requireModel
 import { prepared, type PreparedRequest } from "./reader.ts";
 import type { AnswerShape } from "./respond.ts";
 import { bodySpec, completionSchema, type CompletionBody } from "./schema.ts";
+import { refuseScratch } from "./scratch.ts";
 import { refuseUnbuiltCompletion } from "./unbuilt.ts";
 
 /** OpenAI's default for completions. */
@@ -18,6 +19,7 @@ export function completionReader(limits: Readonly<ServerLimits>) {
   return async (service: Service, caller: Caller, body: unknown, signal?: AbortSignal): Promise<PreparedRequest> => {
     const { value, raw, warnings } = readBody(spec, body, limits);
     refuseUnbuiltCompletion(value);
+    refuseScratch(value);
     requireModel(service, value.model);
     return prepared(service, caller, {
       body: value,

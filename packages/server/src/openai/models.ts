@@ -22,6 +22,7 @@ export function modelBody(service: Service, id: string): object {
       tools: service.chat?.capabilities.tools ?? false,
       tool_calls: service.chat?.capabilities.toolCalls ?? false,
       reasoning: service.chat?.capabilities.reasoning ?? false,
+      thinking: service.chat?.capabilities.thinking ?? null,
       prefix_stable: service.chat?.capabilities.prefixStable ?? true,
     },
     architecture: info.architecture,

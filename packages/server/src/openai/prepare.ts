@@ -82,12 +82,15 @@ function limitsOf({ contextLength, tokenizer }: Service): Pick<Log, "contextLeng
   return { contextLength, vocabulary: tokenizer.vocabularySize, tokenize: (text) => tokenizer.encode(text, false) };
 }
 
-/** Whether a body is a context request: it has one of the fields, whatever its value. */
-export const isContextRequest = (raw: Readonly<Record<string, unknown>>): boolean => CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field));
+/** Whether a body is a context request: it has one of the fields, whatever its value, or an option that edits the context. */
+export function isContextRequest(raw: Readonly<Record<string, unknown>>): boolean {
+  const cache = raw["cache"] as { scratch?: unknown } | null | undefined;
+  return CONTEXT_FIELDS.some((field) => Object.hasOwn(raw, field)) || (cache?.scratch ?? null) !== null;
+}
 
 /** Reads the context fields of a body and folds the log by them. Errors are of the directives package, or a prompt past the context. */
 export function foldBody({ registry }: Pick<Service, "registry">, log: Log, raw: Readonly<Record<string, unknown>>, compat: "akv" | undefined, others: readonly Directive[]): Folded {
-  const context = isContextRequest(raw);
+  const context = others.length > 0 || isContextRequest(raw);
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
   const directives = directivesOf(log, raw, others, registry);
   try {

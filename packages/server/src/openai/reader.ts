@@ -20,6 +20,8 @@ export interface Wanted {
   log: Log;
   /** What a dialect of the endpoint asks for, beside the body's own `directives`. */
   dialect: readonly Directive[];
+  /** Finds in the answer what later turns will not see. */
+  scratchOf?: GenerateRequest["scratchOf"];
   shape: AnswerShape;
   /** Null: all there is room for. */
   maxTokens: number | null;
@@ -30,7 +32,7 @@ export interface Wanted {
 }
 
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
-export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
+export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
   const folded = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
   const generate: GenerateRequest = {
@@ -42,6 +44,7 @@ export function prepared(service: Service, caller: Caller, { body, raw, log, dia
     echo,
     stopTokens: prepare.stopTokensOf(service, body),
     namespace: caller.namespace,
+    scratchOf,
   };
   const answer: Answerable = {
     shape,

@@ -135,12 +135,15 @@ async function sendPieces(context: ServerContext, answer: Answerable, iterator: 
   }
 }
 
-const receiptOf = (erased: Ending["erased"]) => (erased === undefined ? {} : { erased: receiptBody(erased) });
+/** What an answer says of itself beside its report. */
+function beside({ scratched, erased }: Ending): object {
+  return { ...(scratched === undefined ? {} : { scratched_tokens: scratched }), ...(erased === undefined ? {} : { erased: receiptBody(erased) }) };
+}
 
 /** What stands once, at the end of an answer. */
 function closing(answer: Answerable, ending: Ending): object {
   return {
-    ...(answer.report || answer.folded.context ? { cache: { ...reportBody(ending.report, answer.folded, answer.tokenizer), ...receiptOf(ending.erased) } } : {}),
+    ...(answer.report || answer.folded.context ? { cache: { ...reportBody(ending.report, answer.folded, answer.tokenizer), ...beside(ending) } } : {}),
     ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}),
   };
 }

@@ -72,8 +72,8 @@ const commonFields = (limits: ServerLimits) => ({
   ignore_eos: optional(flag),
   return_token_ids: optional(flag),
   cache: optional(
-    z.strictObject({ report: optional(flag), compat: optional(oneOf(["akv"])) }, {
-      error: (issue) => (issue.code === "unrecognized_keys" ? undefined : 'expected an object with "report" or "compat"'),
+    z.strictObject({ report: optional(flag), compat: optional(oneOf(["akv"])), scratch: optional(oneOf(["thinking"])) }, {
+      error: (issue) => (issue.code === "unrecognized_keys" ? undefined : 'expected an object with "report", "compat" or "scratch"'),
     }),
   ),
   // Checked by the directives package, with its own errors; here only so that they are known.
