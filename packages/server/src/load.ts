@@ -1,4 +1,5 @@
 import { freemem } from "node:os";
+import type { Registry } from "@palimpsest/directives";
 import { openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
 import { contextOf, serviceOf } from "./assemble.ts";
 import { ServerError } from "./errors.ts";
@@ -18,6 +19,8 @@ export interface LoadOptions {
   cacheDtype?: CellDtype | undefined;
   kernels?: KernelLevel | "auto" | undefined;
   threads?: number | undefined;
+  /** Verbs of directives. Absent: the standard ones. */
+  registry?: Registry | undefined;
 }
 
 const CACHE_DTYPE = "f16";
@@ -41,7 +44,7 @@ export async function loadService(options: LoadOptions, onProgress: (fraction: n
     onProgress,
   });
   try {
-    return serviceOf(runtime, tokenizer, { id: options.id, aliases: options.aliases, contextLength: options.contextLength });
+    return serviceOf(runtime, tokenizer, { id: options.id, aliases: options.aliases, contextLength: options.contextLength, registry: options.registry });
   } catch (error) {
     await runtime.dispose();
     throw error;

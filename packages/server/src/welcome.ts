@@ -1,3 +1,4 @@
+import { standardRegistry } from "@palimpsest/directives";
 import type { Service } from "./service.ts";
 
 /** One command that shows that it works. */
@@ -12,10 +13,17 @@ export function readyText(service: Service, address: string): string {
     `model    ${service.id} (${service.info.architecture}, ${service.info.quantization}), context ${service.contextLength}`,
     `level    ${service.level}, ${service.cacheDtype} cells, ${service.threads} threads`,
     `cache    ${pages * pageSize} cells in ${pages} pages, ${formatBytes(pages * pageBytes)}`,
+    ...verbsText(service),
     `address  ${address}`,
     `try      ${curlExample(address)}`,
     ...(service.chat?.capabilities.warnings ?? []).map((warning) => `note     ${warning}`),
   ].join("\n");
+}
+
+/** Verbs beside the standard ones. */
+function verbsText({ registry }: Service): string[] {
+  const others = registry.list().filter(({ name }) => standardRegistry.get(name) === undefined);
+  return others.length === 0 ? [] : [`verbs    ${others.map(({ name }) => name).join(", ")}, and the standard ones`];
 }
 
 export function formatBytes(bytes: number): string {

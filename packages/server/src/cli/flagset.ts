@@ -27,6 +27,7 @@ export const MODEL_FLAGS: readonly Flag[] = [
     fallback: "auto",
   },
   { kind: "whole", name: "threads", value: "N", min: 1, max: 1024, help: "compute threads", fallback: "the cores of this machine" },
+  { kind: "text", name: "verbs", value: "NAME", repeated: true, help: "an npm package, or its path, with further verbs for directives; may be repeated" },
   { kind: "text", name: "alias", value: "NAME", repeated: true, help: "a further name of the model; may be repeated" },
 ];
 

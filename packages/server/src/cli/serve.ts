@@ -9,6 +9,7 @@ import { readyText } from "../welcome.ts";
 import type { FlagValues } from "./flags.ts";
 import { line, ProgressBar, type Streams } from "./io.ts";
 import { findModel } from "./models.ts";
+import { loadVerbs } from "./verbs.ts";
 
 export interface RunningServer {
   app: App;
@@ -18,8 +19,10 @@ export interface RunningServer {
 }
 
 /** Like `LoadOptions`, with a name that may still have to be fetched. */
-export interface ModelOptions extends Omit<LoadOptions, "path" | "id"> {
+export interface ModelOptions extends Omit<LoadOptions, "path" | "id" | "registry"> {
   name: string | undefined;
+  /** Packages with further verbs. */
+  verbs?: readonly string[] | undefined;
 }
 
 export interface ServeOptions {
@@ -53,8 +56,9 @@ export async function startServer(
   onListening: (address: string) => void = () => {},
   interrupted: Promise<unknown> = new Promise(() => {}),
 ): Promise<(RunningServer & { service: Service }) | null> {
-  // What names no model at all is said before anything listens.
+  // What names no model at all, or no verbs, is said before anything listens.
   await resolveModel(options.model.name ?? DEFAULT_MODEL);
+  const registry = await loadVerbs(options.model.verbs ?? [], process.cwd());
   const app = createApp({
     tenants: options.tenantsFile === undefined ? OPEN_ACCESS : readTenants(options.tenantsFile),
     ...(options.corsOrigin === undefined ? {} : { corsOrigin: options.corsOrigin }),
@@ -62,7 +66,7 @@ export async function startServer(
   });
   const address = await listen(app, options.host, options.port);
   onListening(address);
-  const loading = load(options.model, streams, (fraction) => {
+  const loading = load({ ...options.model, registry }, streams, (fraction) => {
     app.lifecycle.progress = fraction;
   });
   const service = await Promise.race([loading, interrupted.then(() => null)]).catch(async (error: unknown) => {
@@ -79,7 +83,7 @@ export async function startServer(
   return { app, address, service, stop };
 }
 
-async function load({ name, ...options }: ModelOptions, streams: Streams, onProgress: (fraction: number) => void): Promise<Service> {
+async function load({ name, ...options }: ModelOptions & Pick<LoadOptions, "registry">, streams: Streams, onProgress: (fraction: number) => void): Promise<Service> {
   const { path, id, progress } = await findModel(name, streams, onProgress);
   const bar = new ProgressBar(streams.errors, `loading ${id}`);
   return loadService({ ...options, path, id }, (fraction) => {
@@ -102,6 +106,7 @@ export function modelOptions(flags: FlagValues): ModelOptions {
     kernels: flags.text("kernels") as ModelOptions["kernels"],
     threads: flags.number("threads"),
     aliases: flags.texts("alias"),
+    verbs: flags.texts("verbs"),
   };
 }
 
