@@ -28,7 +28,7 @@ export class TextAssembly {
   readonly #characters = new Utf8Stream();
   /** Text that may still be the beginning of a stop string. */
   #held = "";
-  #stopped = false;
+  #stop: string | null = null;
 
   constructor(tokens: TokenBytes, stops: readonly string[] = []) {
     stops.forEach((stop, index) => {
@@ -39,7 +39,12 @@ export class TextAssembly {
   }
 
   get stopped(): boolean {
-    return this.#stopped;
+    return this.#stop !== null;
+  }
+
+  /** The stop string that was seen. */
+  get stop(): string | null {
+    return this.#stop;
   }
 
   push(id: number): AssembledText {
@@ -51,17 +56,17 @@ export class TextAssembly {
     const { text } = this.#add(this.#characters.end());
     const rest = this.#held;
     this.#held = "";
-    return this.#stopped ? text : text + rest;
+    return this.stopped ? text : text + rest;
   }
 
   #add(more: string): AssembledText {
-    if (this.#stopped) return { text: "", stopped: true };
+    if (this.stopped) return { text: "", stopped: true };
     const text = this.#held + more;
-    const cut = firstStop(text, this.#stops);
-    if (cut >= 0) {
-      this.#stopped = true;
+    const seen = firstStop(text, this.#stops);
+    if (seen !== null) {
+      this.#stop = seen.stop;
       this.#held = "";
-      return { text: text.slice(0, cut), stopped: true };
+      return { text: text.slice(0, seen.at), stopped: true };
     }
     const certain = text.length - heldLength(text, this.#stops);
     this.#held = text.slice(certain);
@@ -69,17 +74,17 @@ export class TextAssembly {
   }
 }
 
-/** Where the stop string that is complete first begins; −1 where none is. */
-function firstStop(text: string, stops: readonly string[]): number {
-  let cut = -1;
+/** The stop string that is complete first, and where it begins; null where none is. */
+function firstStop(text: string, stops: readonly string[]): { stop: string; at: number } | null {
+  let seen: { stop: string; at: number } | null = null;
   let end = Infinity;
   for (const stop of stops) {
     const at = text.indexOf(stop);
     if (at < 0 || at + stop.length > end) continue;
-    cut = at + stop.length === end ? Math.min(cut, at) : at;
+    if (seen === null || at + stop.length < end || at < seen.at) seen = { stop, at };
     end = at + stop.length;
   }
-  return cut;
+  return seen;
 }
 
 /** Length of the longest tail that is a beginning of a stop string. */

@@ -349,6 +349,8 @@ describe("refusals", () => {
   });
 });
 
+const callTemplate = (form: string) => `{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}${form}{% endfor %}|{% endfor %}`;
+
 describe("capabilities", () => {
   test.each([
     ["{{ '<|im_start|>' + message.role + '\\n<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' + message.content }}", "<think>", "</think>"],
@@ -361,7 +363,7 @@ describe("capabilities", () => {
   });
 
   test("a plain template has none to warn of", () => {
-    expect(make(CHATML).capabilities).toEqual({ tools: false, toolCalls: false, reasoning: false, thinking: { open: "<think>", close: "</think>" }, system: true, prefixStable: true, readsClock: false, warnings: [] });
+    expect(make(CHATML).capabilities).toEqual({ tools: false, toolCalls: false, toolCallFormat: null, reasoning: false, thinking: { open: "<think>", close: "</think>" }, system: true, prefixStable: true, readsClock: false, warnings: [] });
   });
 
   test("an empty block of reasoning that only the generation header has is found", () => {
@@ -378,6 +380,13 @@ describe("capabilities", () => {
     expect([capabilities.prefixStable, capabilities.reasoning]).toEqual([false, true]);
     expect(capabilities.warnings[0]).toContain("an answer with reasoning");
     expect(capabilities.warnings[0]).not.toContain("a plain answer");
+  });
+
+  test("the form of calls is told by how the template writes one", () => {
+    const hermes = `<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>`;
+    expect(make(callTemplate(hermes)).capabilities).toMatchObject({ toolCalls: true, toolCallFormat: "hermes" });
+    expect(make(callTemplate("<call:{{ c.function.name }}>{{ c.function.arguments | tojson }}</call>")).capabilities).toMatchObject({ toolCalls: true, toolCallFormat: null });
+    expect(make(callTemplate("<tool_call>{{ c.function.name }}</tool_call>")).capabilities).toMatchObject({ toolCalls: true, toolCallFormat: null });
   });
 
   test("reasoning of earlier turns can be kept in, whatever the comparison with the last question hides", () => {

@@ -3,6 +3,12 @@ import type { ServerResponse } from "node:http";
 /** What became of a frame: it is on its way, or the client is gone, or it took nothing for too long. */
 export type Delivery = "ok" | "closed" | "stalled";
 
+/** An event: its data, a text as it is or JSON, and its type where it has one. */
+export interface Frame {
+  data: unknown;
+  event?: string;
+}
+
 export interface EventStreamOptions {
   /** Silence after which a comment is sent, so that no client or proxy takes a long prefill for a dead connection. */
   heartbeatMs: number;
@@ -48,9 +54,9 @@ export class EventStream {
     this.schedule();
   }
 
-  /** A data frame. Resolves when the client can take the next one, or when there will be none. */
-  send(data: unknown): Promise<Delivery> {
-    return this.write(`data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`);
+  /** A frame of data, with its type where it has one. Resolves when the client can take the next one, or when there will be none. */
+  send(data: unknown, event?: string): Promise<Delivery> {
+    return this.write(`${event === undefined ? "" : `event: ${event}\n`}data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`);
   }
 
   /** Ends the response, or drops the connection where the client takes nothing. */

@@ -21,6 +21,13 @@ export const REASONING_TEMPLATE =
   "{{ message.content + '<|im_end|>' + '\n' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+/** Like Qwen 2.5's: tools, calls and results in Hermes' form. */
+export const HERMES_TEMPLATE =
+  "{% if tools %}{{ '<|im_start|>system\n' }}{% for tool in tools %}{{ tool | tojson + '\n' }}{% endfor %}{{ '<|im_end|>\n' }}{% endif %}" +
+  "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content }}" +
+  "{% for call in message.tool_calls or [] %}{{ '\n<tool_call>\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' + call.function.arguments | tojson + '}\n</tool_call>' }}{% endfor %}" +
+  "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
 /** A vocabulary of single bytes with the control tokens of ChatML: every text has one tokenisation, which tests can compute by hand. */
 export function byteTokenizerData(chatTemplate = CHAT_TEMPLATE): TokenizerData {
   const bytes = Array.from({ length: 256 }, (_, byte) => byteLevelCharacter(byte));

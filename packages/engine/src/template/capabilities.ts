@@ -11,6 +11,11 @@ export interface TemplateCapabilities {
   tools: boolean;
   /** Renders the calls of earlier turns. */
   toolCalls: boolean;
+  /**
+   * The form in which the template writes calls, and the model therefore too, where it is a known one: `hermes` is
+   * `<tool_call>{"name": …, "arguments": …}</tool_call>`.
+   */
+  toolCallFormat: "hermes" | null;
   /** Renders `reasoning_content`. */
   reasoning: boolean;
   /** What the model writes around its reasoning: as the template renders it, or tags that stand in the content. */
@@ -49,7 +54,8 @@ export function probeTemplate(base: RenderContext): { capabilities: TemplateCapa
   if (context === undefined) throw new EngineError("template_unsupported", unusable(base));
 
   const tools = mentionsVariable(program, "tools");
-  const toolCalls = render(context, [USER, CALL, RESULT, AGAIN])?.includes("probe") ?? false;
+  const called = render(context, [USER, CALL, RESULT, AGAIN]) ?? "";
+  const toolCalls = called.includes("probe");
   const reasoning = mentionsName(program, "reasoning_content");
   const thinking = marksAround(render(context, [USER, THOUGHT], false, true) ?? "", THOUGHT.reasoning_content!, THOUGHT.content as string) ?? THINK_TAGS;
   const readsClock = ["strftime_now", "date_string", "datetime"].some((name) => mentionsVariable(program, name));
@@ -65,7 +71,18 @@ export function probeTemplate(base: RenderContext): { capabilities: TemplateCapa
   }
   if (readsClock) warnings.push("the chat template writes the date or time, so prompts change with it");
   const system = render(context, [SYSTEM, USER])?.toLowerCase().includes("probe zero") ?? false;
-  return { context, capabilities: { tools, toolCalls, reasoning, thinking, system, prefixStable: unstable.length === 0, readsClock, warnings } };
+  return { context, capabilities: { tools, toolCalls, toolCallFormat: isHermes(called) ? "hermes" : null, reasoning, thinking, system, prefixStable: unstable.length === 0, readsClock, warnings } };
+}
+
+/** Whether the probe's call stands in a text as Hermes writes it. */
+function isHermes(text: string): boolean {
+  const json = /<tool_call>\s*(\{[^]*?\})\s*<\/tool_call>/.exec(text)?.[1];
+  try {
+    const call = JSON.parse(json ?? "") as { name?: unknown; arguments?: { probe?: unknown } };
+    return call.name === "probe" && call.arguments?.probe === 1;
+  } catch {
+    return false;
+  }
 }
 
 /** Whether the prompt before an answer, and the chat up to the answer, are both where the next turn's prompt begins. */

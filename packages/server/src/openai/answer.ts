@@ -1,4 +1,5 @@
 import type { Erased, Generation, Report, TextAssembly, TokenLogprob } from "@palimpsest/engine";
+import type { AnsweredCall, ToolCallReader } from "./tool-calls.ts";
 
 /** A token as log-probabilities show it. `score` is null where there is none to give (the first token of a prompt). */
 export interface AnswerToken {
@@ -6,9 +7,10 @@ export interface AnswerToken {
   score: TokenLogprob | null;
 }
 
-/** A stretch of an answer that can be shown: its text, and the tokens that completed it. */
+/** A stretch of an answer that can be shown: its text, then its calls of tools, and the tokens that completed it. */
 export interface Piece {
   text: string;
+  calls: readonly AnsweredCall[];
   tokens: AnswerToken[];
   /** False for the prompt that `echo` repeats. */
   generated: boolean;
@@ -16,13 +18,17 @@ export interface Piece {
 
 export interface Ending {
   reason: "stop" | "length";
+  /** The stop string that ended the answer. */
+  stop: string | null;
   report: Report;
+  /** What the request's forgets erased. */
+  erased: Erased | undefined;
   /** Tokens generated, whether shown or not; the one that ended the answer is none of them. */
   completionTokens: number;
   /** Cells of the answer that later turns will not see, where the request asked for that. */
-  scratched?: number | undefined;
-  /** What the log's forgets erased. */
-  erased?: Erased | undefined;
+  scratched: number | undefined;
+  /** Calls of tools in the answer. */
+  calls: number;
 }
 
 /** Text of the prompt, and its token ids, for `echo`. */
@@ -31,15 +37,30 @@ export interface EchoedPrompt {
   ids: ArrayLike<number>;
 }
 
+/** How the text of an answer is put together. */
+export interface AnswerReading {
+  assembly: TextAssembly;
+  /** Null: calls of tools stay text. */
+  calls: ToolCallReader | null;
+  echo: EchoedPrompt | null;
+}
+
 /**
- * Reads a running answer into pieces. A token whose text is held back waits with its score for the next piece, so texts, ids and scores
- * of all pieces together are the same for every grouping of tokens.
+ * Reads a running answer into pieces. A token whose text is held back waits with its score for the next piece, so texts, calls, ids and
+ * scores of all pieces together are the same for every grouping of tokens.
  */
-export async function* pieces(source: Generation, assembly: TextAssembly, echo: EchoedPrompt | null): AsyncGenerator<Piece, Ending> {
+export async function* pieces(source: Generation, { assembly, calls, echo }: AnswerReading): AsyncGenerator<Piece, Ending> {
   let held: AnswerToken[] = [];
   let completionTokens = 0;
   let stopped = false;
-  if (echo !== null && echo.ids.length === 0) yield { text: echo.text, tokens: [], generated: false };
+  let called = 0;
+  const shown = (parts: readonly Pick<Piece, "text" | "calls">[]): Piece[] => {
+    const list = parts.map((part, index): Piece => ({ ...part, tokens: index === 0 ? held : [], generated: true }));
+    if (list.length > 0) held = [];
+    called += list.reduce((sum, piece) => sum + piece.calls.length, 0);
+    return list;
+  };
+  if (echo !== null && echo.ids.length === 0) yield { text: echo.text, calls: [], tokens: [], generated: false };
   for await (const event of source) {
     if (event.type === "prompt") {
       if (echo !== null) yield promptPiece(echo, event.scores);
@@ -48,24 +69,25 @@ export async function* pieces(source: Generation, assembly: TextAssembly, echo: 
       completionTokens++;
       held.push({ id: event.id, score: event.logprob ?? null });
       const step = assembly.push(event.id);
-      if (step.text !== "") {
-        yield { text: step.text, tokens: held, generated: true };
-        held = [];
-      }
+      yield* shown(calls === null ? plain(step.text) : calls.push(step.text));
       if (step.stopped) {
         stopped = true;
         source.stop();
       }
     } else {
       const rest = stopped ? "" : assembly.end();
-      if (rest !== "" || held.length > 0) yield { text: rest, tokens: held, generated: true };
-      return { reason: stopped ? "stop" : event.reason, report: event.report, completionTokens, scratched: event.scratched, erased: event.erased };
+      yield* shown(calls === null ? plain(rest) : [...calls.push(rest), ...calls.end()]);
+      if (held.length > 0) yield* shown([{ text: "", calls: [] }]);
+      const reason = stopped ? "stop" : event.reason;
+      return { reason, stop: assembly.stop, report: event.report, scratched: event.scratched, erased: event.erased, completionTokens, calls: called };
     }
   }
   throw new Error("an answer ended without an end event");
 }
 
+const plain = (text: string): Pick<Piece, "text" | "calls">[] => (text === "" ? [] : [{ text, calls: [] }]);
+
 function promptPiece(echo: EchoedPrompt, scores: readonly (TokenLogprob | null)[]): Piece {
   const tokens = Array.from(echo.ids, (id, index) => ({ id, score: scores[index] ?? null }));
-  return { text: echo.text, tokens, generated: false };
+  return { text: echo.text, calls: [], tokens, generated: false };
 }

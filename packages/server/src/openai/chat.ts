@@ -3,14 +3,15 @@ import type { ServerLimits } from "../limits.ts";
 import type { Service } from "../service.ts";
 import type { Caller } from "../tenants.ts";
 import { akvRequest } from "./akv.ts";
-import type { Piece } from "./answer.ts";
+import type { Ending, Piece } from "./answer.ts";
 import { readBody } from "./body.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { answerHead, chatLog, isContextRequest, requireModel } from "./prepare.ts";
 import { prepared, type PreparedRequest } from "./reader.ts";
-import type { AnswerShape } from "./respond.ts";
 import { bodySpec, chatSchema, type ChatBody } from "./schema.ts";
 import { scratchDirectives, scratchesThinking, thinkingIn } from "./scratch.ts";
+import { openAIShape, type Choices } from "./shape.ts";
+import { ToolCallReader, type AnsweredCall } from "./tool-calls.ts";
 import { refuseUnbuiltChat } from "./unbuilt.ts";
 
 export function chatReader(limits: Readonly<ServerLimits>) {
@@ -29,7 +30,8 @@ export function chatReader(limits: Readonly<ServerLimits>) {
       log,
       dialect: [...directives, ...scratchDirectives(value, log)],
       scratchOf: scratchesThinking(value) ? thinkingIn(service, log) : undefined,
-      shape: chatShape(service, value),
+      shape: openAIShape(chatChoices(service, value)),
+      calls: callReader(service, value),
       maxTokens: maxTokensOf(value),
       logprobs: alternativesOf(value),
       echo: false,
@@ -53,10 +55,27 @@ function maxTokensOf({ max_tokens: old, max_completion_tokens: current }: ChatBo
   return current ?? old ?? null;
 }
 
+/** Whether calls in an answer are read: the request has tools, and the model's template writes calls in a form that is known. */
+export function callReader(service: Service, { tools, tool_choice: choice }: Pick<ChatBody, "tools" | "tool_choice">): ToolCallReader | null {
+  const wanted = (tools?.length ?? 0) > 0 && choice !== "none";
+  return wanted && service.chat?.capabilities.toolCallFormat === "hermes" ? new ToolCallReader() : null;
+}
+
 /** The role comes once, with the first delta. */
 const role = (first: boolean) => (first ? { role: "assistant" } : {});
 
-function chatShape(service: Service, body: ChatBody): AnswerShape {
+const callBody = ({ id, name, arguments: given }: AnsweredCall) => ({ id, type: "function", function: { name, arguments: given } });
+
+/** A call as deltas: which tool it is of, then its arguments. */
+const callDeltas = (call: AnsweredCall): object[] => [
+  { tool_calls: [{ index: call.index, ...callBody({ ...call, arguments: "" }) }] },
+  { tool_calls: [{ index: call.index, function: { arguments: call.arguments } }] },
+];
+
+/** An answer that ends with calls ended for their sake, unless it was cut off. */
+const finishReason = ({ reason, calls }: Ending) => (reason === "stop" && calls > 0 ? "tool_calls" : reason);
+
+function chatChoices(service: Service, body: ChatBody): Choices {
   const common = (list: readonly Piece[], reason: string | null) => ({
     index: 0,
     logprobs: body.logprobs === true ? { content: chatLogprobs(list.flatMap((piece) => piece.tokens), service.tokenizer), refusal: null } : null,
@@ -66,8 +85,17 @@ function chatShape(service: Service, body: ChatBody): AnswerShape {
   return {
     head: answerHead(service, "chatcmpl", "chat.completion.chunk"),
     wholeName: "chat.completion",
-    piece: (piece, first) => [{ ...common([piece], null), delta: { ...role(first), content: piece.text } }],
-    finish: (reason, first) => [{ ...common([], reason), delta: first ? { role: "assistant", content: "" } : {} }],
-    whole: (all, reason) => [{ ...common(all, reason), message: { role: "assistant", content: all.map((piece) => piece.text).join(""), refusal: null } }],
+    piece: (piece, first) => {
+      const calls = piece.calls.flatMap(callDeltas);
+      const deltas = piece.text === "" && calls.length > 0 ? calls : [{ content: piece.text }, ...calls];
+      return deltas.map((delta, index) => Object.assign(common(index === 0 ? [piece] : [], null), { delta: Object.assign(role(first && index === 0), delta) }));
+    },
+    finish: (ending, first) => ({ ...common([], finishReason(ending)), delta: first ? { role: "assistant", content: "" } : {} }),
+    whole: (all, ending) => {
+      const text = all.map((piece) => piece.text).join("");
+      const calls = all.flatMap((piece) => piece.calls).map(callBody);
+      const message = { role: "assistant", content: calls.length > 0 && text === "" ? null : text, refusal: null };
+      return { ...common(all, finishReason(ending)), message: calls.length > 0 ? { ...message, tool_calls: calls } : message };
+    },
   };
 }

@@ -6,9 +6,9 @@ import { readBody } from "./body.ts";
 import { completionLogprobs, TextOffsets } from "./logprobs.ts";
 import { answerHead, completionLog, isContextRequest, promptTokens, requireModel } from "./prepare.ts";
 import { prepared, type PreparedRequest } from "./reader.ts";
-import type { AnswerShape } from "./respond.ts";
 import { bodySpec, completionSchema, type CompletionBody } from "./schema.ts";
 import { refuseScratch } from "./scratch.ts";
+import { openAIShape, type Choices } from "./shape.ts";
 import { refuseUnbuiltCompletion } from "./unbuilt.ts";
 
 /** OpenAI's default for completions. */
@@ -26,7 +26,8 @@ export function completionReader(limits: Readonly<ServerLimits>) {
       raw,
       log: completionLog(service, await promptTokens(service, value.prompt, { signal, mustFit: !isContextRequest(raw) })),
       dialect: [],
-      shape: completionShape(service, value),
+      shape: openAIShape(completionChoices(service, value)),
+      calls: null,
       maxTokens: value.max_tokens ?? MAX_TOKENS,
       logprobs: value.logprobs ?? -1,
       echo: value.echo === true,
@@ -35,7 +36,7 @@ export function completionReader(limits: Readonly<ServerLimits>) {
   };
 }
 
-function completionShape(service: Service, body: CompletionBody): AnswerShape {
+function completionChoices(service: Service, body: CompletionBody): Choices {
   const wanted = typeof body.logprobs === "number";
   const offsets = new TextOffsets(service.tokenizer);
   const choice = (list: readonly Piece[], reason: string | null) => ({
@@ -49,7 +50,7 @@ function completionShape(service: Service, body: CompletionBody): AnswerShape {
     head: answerHead(service, "cmpl", "text_completion"),
     wholeName: "text_completion",
     piece: (piece) => [choice([piece], null)],
-    finish: (reason) => [choice([], reason)],
-    whole: (all, reason) => [choice(all, reason)],
+    finish: ({ reason }) => choice([], reason),
+    whole: (all, { reason }) => choice(all, reason),
   };
 }

@@ -21,6 +21,8 @@ export function modelBody(service: Service, id: string): object {
       /** The template shows tools, renders earlier calls and reasoning, and leaves a prompt a prefix of the next turn's. */
       tools: service.chat?.capabilities.tools ?? false,
       tool_calls: service.chat?.capabilities.toolCalls ?? false,
+      /** The form in which calls are found in answers; null: they stay text. */
+      tool_call_format: service.chat?.capabilities.toolCallFormat ?? null,
       reasoning: service.chat?.capabilities.reasoning ?? false,
       thinking: service.chat?.capabilities.thinking ?? null,
       prefix_stable: service.chat?.capabilities.prefixStable ?? true,

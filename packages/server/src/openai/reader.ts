@@ -5,6 +5,7 @@ import type { Caller } from "../tenants.ts";
 import * as prepare from "./prepare.ts";
 import type { Answerable, AnswerShape } from "./respond.ts";
 import type { ChatBody, CompletionBody } from "./schema.ts";
+import type { ToolCallReader } from "./tool-calls.ts";
 
 /** A request that was checked and folded, ready to be computed or planned. */
 export interface PreparedRequest {
@@ -23,6 +24,8 @@ export interface Wanted {
   /** Finds in the answer what later turns will not see. */
   scratchOf?: GenerateRequest["scratchOf"];
   shape: AnswerShape;
+  /** Null: calls of tools stay text. */
+  calls: ToolCallReader | null;
   /** Null: all there is room for. */
   maxTokens: number | null;
   /** Alternatives for each token; −1 = no log-probabilities. */
@@ -32,7 +35,7 @@ export interface Wanted {
 }
 
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
-export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
+export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, calls, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
   const folded = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
   const generate: GenerateRequest = {
@@ -50,6 +53,7 @@ export function prepared(service: Service, caller: Caller, { body, raw, log, dia
     shape,
     start: (signal) => service.engine.generate({ ...generate, signal }),
     assembly: service.tokenizer.assembly(prepare.stopsOf(body)),
+    calls,
     echo: echo ? { text: service.tokenizer.decode(log.tokens), ids: log.tokens } : null,
     promptIds: log.tokens,
     folded,

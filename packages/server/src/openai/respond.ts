@@ -1,36 +1,28 @@
-import type { Generation, TextAssembly } from "@palimpsest/engine";
+import type { Generation } from "@palimpsest/engine";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { openAIErrorBody, publicError } from "../errors.ts";
-import { abortReason, inPlace } from "../place.ts";
-import { EventStream, type Delivery } from "../sse.ts";
 import type { ServerContext } from "../context.ts";
+import { publicError, type PublicError } from "../errors.ts";
+import { abortReason, inPlace } from "../place.ts";
 import type { TokenizerPort } from "../service.ts";
-import { pieces, type EchoedPrompt, type Ending, type Piece } from "./answer.ts";
-import { receiptBody } from "./erase.ts";
+import { EventStream, type Delivery, type Frame } from "../sse.ts";
+import { pieces, type AnswerReading, type Ending, type Piece } from "./answer.ts";
 import type { Folded } from "./prepare.ts";
-import { reportBody, usageOf } from "./usage.ts";
 
-/** How one endpoint writes its answers. The order of calls in a stream: `piece` for each piece, then `finish`. */
+/** How one endpoint writes one answer. In a stream: `begin`, `piece` for each piece, then `finish`, or `failed` in their place. */
 export interface AnswerShape {
-  /** Fields that every object of the answer carries. */
-  readonly head: Readonly<Record<string, unknown>>;
-  /** The `object` of a whole answer. */
-  readonly wholeName: string;
-  /** `choices` of one chunk. */
-  piece(piece: Piece, first: boolean): unknown[];
-  /** `choices` of the last chunk that has any. */
-  finish(reason: Ending["reason"], first: boolean): unknown[];
-  /** `choices` of the whole answer. */
-  whole(all: readonly Piece[], reason: Ending["reason"]): unknown[];
+  begin(answer: Answerable): Frame[];
+  piece(piece: Piece, answer: Answerable): Frame[];
+  finish(ending: Ending, answer: Answerable): Frame[];
+  failed(error: PublicError): Frame[];
+  /** The whole answer as one object. */
+  whole(all: readonly Piece[], ending: Ending, answer: Answerable): object;
 }
 
 /** One request, checked and folded, ready to be computed. */
-export interface Answerable {
+export interface Answerable extends AnswerReading {
   shape: AnswerShape;
   /** Starts the computation. What cannot be admitted at all throws here, before any header is sent. */
   start(signal: AbortSignal): Generation;
-  assembly: TextAssembly;
-  echo: EchoedPrompt | null;
   promptIds: ArrayLike<number>;
   folded: Folded;
   tokenizer: TokenizerPort;
@@ -50,31 +42,21 @@ export function respond(context: ServerContext, request: FastifyRequest, reply: 
   });
 }
 
-/** The whole answer as one object. */
-async function collect(context: ServerContext, answer: Answerable, source: Generation): Promise<unknown> {
+async function collect(context: ServerContext, answer: Answerable, source: Generation): Promise<object> {
   const all: Piece[] = [];
-  const iterator = pieces(source, answer.assembly, answer.echo);
+  const iterator = pieces(source, answer);
   for (;;) {
     const next = await iterator.next();
-    if (next.done !== true) {
-      all.push(next.value);
-      continue;
+    if (next.done === true) {
+      countTokens(context, next.value);
+      return answer.shape.whole(all, next.value, answer);
     }
-    const ending = next.value;
-    countTokens(context, ending);
-    return {
-      ...answer.shape.head,
-      object: answer.shape.wholeName,
-      choices: answer.shape.whole(all, ending.reason),
-      usage: usageOf(ending.report, ending.completionTokens, answer.folded.context),
-      ...(answer.returnTokenIds ? { prompt_token_ids: Array.from(answer.promptIds) } : {}),
-      ...closing(answer, ending),
-    };
+    all.push(next.value);
   }
 }
 
 async function sendStream(context: ServerContext, request: FastifyRequest, reply: FastifyReply, answer: Answerable, source: Generation, signal: AbortSignal): Promise<void> {
-  const iterator = pieces(source, answer.assembly, answer.echo);
+  const iterator = pieces(source, answer);
   const first = iterator.next();
   await settled(first, context.limits.refusalMs);
   reply.hijack();
@@ -87,10 +69,7 @@ async function sendStream(context: ServerContext, request: FastifyRequest, reply
   } catch (thrown) {
     const error = publicError(abortReason(signal) ?? thrown);
     if (error.kind === "internal") request.log.error(thrown, "an answer failed while it was streamed");
-    if (!stream.closed) {
-      await stream.send(openAIErrorBody(error));
-      await stream.send("[DONE]");
-    }
+    await sendAll(stream, answer.shape.failed(error));
   }
   stream.end(delivery);
 }
@@ -109,43 +88,27 @@ async function settled(promise: Promise<unknown>, waitMs: number): Promise<void>
 
 async function sendPieces(context: ServerContext, answer: Answerable, iterator: Pieces, earliest: ReturnType<Pieces["next"]>, stream: EventStream): Promise<Delivery> {
   const { shape } = answer;
-  const usageChunk = answer.includeUsage || answer.folded.context;
-  const usageNull = usageChunk ? { usage: null } : {};
-  let first = true;
-  const send = (choices: unknown[], more: object = {}) => {
-    const ids = first && answer.returnTokenIds ? { prompt_token_ids: Array.from(answer.promptIds) } : {};
-    first = false;
-    return stream.send({ ...shape.head, choices, ...usageNull, ...ids, ...more });
-  };
-  for (let next = await earliest; ; next = await iterator.next()) {
+  let delivery = await sendAll(stream, shape.begin(answer));
+  for (let next = await earliest; delivery === "ok"; next = await iterator.next()) {
     if (next.done === true) {
-      const ending = next.value;
-      countTokens(context, ending);
-      const last = closing(answer, ending);
-      let delivery = await send(shape.finish(ending.reason, first), usageChunk ? {} : last);
-      if (usageChunk && delivery === "ok") delivery = await send([], { usage: usageOf(ending.report, ending.completionTokens, answer.folded.context), ...last });
-      return delivery === "ok" ? stream.send("[DONE]") : delivery;
+      countTokens(context, next.value);
+      return sendAll(stream, shape.finish(next.value, answer));
     }
-    const delivery = await send(shape.piece(next.value, first));
-    if (delivery !== "ok") {
-      // Leaving the iteration gives the answer's pages back.
-      await iterator.return(undefined as never);
-      return delivery;
-    }
+    delivery = await sendAll(stream, shape.piece(next.value, answer));
+    if (delivery !== "ok") break;
   }
+  // Leaving the iteration gives the answer's pages back.
+  await iterator.return(undefined as never);
+  return delivery;
 }
 
-/** What an answer says of itself beside its report. */
-function beside({ scratched, erased }: Ending): object {
-  return { ...(scratched === undefined ? {} : { scratched_tokens: scratched }), ...(erased === undefined ? {} : { erased: receiptBody(erased) }) };
-}
-
-/** What stands once, at the end of an answer. */
-function closing(answer: Answerable, ending: Ending): object {
-  return {
-    ...(answer.report || answer.folded.context ? { cache: { ...reportBody(ending.report, answer.folded, answer.tokenizer), ...beside(ending) } } : {}),
-    ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}),
-  };
+/** Sends frames up to the first that finds no taker. */
+async function sendAll(stream: EventStream, frames: readonly Frame[]): Promise<Delivery> {
+  for (const { data, event } of frames) {
+    const delivery = await stream.send(data, event);
+    if (delivery !== "ok") return delivery;
+  }
+  return "ok";
 }
 
 function observe(context: ServerContext, source: Generation, startedMs: number): Generation {
