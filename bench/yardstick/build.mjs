@@ -1,7 +1,7 @@
 // Builds llama.cpp from the sources that the npm package node-llama-cpp carries, with our small driver, in the checkout's cache folder.
 // For benches and figures only: no package of ours depends on it. Takes some minutes once; afterwards nothing.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -26,27 +26,48 @@ function tools() {
   return join(venv, "bin");
 }
 
-/** Path of the driver; builds what is missing. `level` "native" is this machine's best, "avx2" what a machine without AVX-512 runs. */
-export function yardstick(level = "native") {
+/** Whether `file` exists and is no older than what it was made of. */
+function isFresh(file, ...sources) {
+  if (!existsSync(file)) return false;
+  const made = statSync(file).mtimeMs;
+  return sources.every((source) => statSync(source).mtimeMs <= made);
+}
+
+/** The sources of llama.cpp, at the version that the package carries. */
+function sources() {
   const source = join(FOLDER, "llama.cpp");
-  const build = join(FOLDER, `build-${level}`);
-  const driver = join(build, "yardstick");
-  if (existsSync(driver)) return driver;
+  if (existsSync(source)) return source;
   mkdirSync(FOLDER, { recursive: true });
-  if (!existsSync(source)) {
-    writeFileSync(join(FOLDER, "package.json"), JSON.stringify({ private: true }));
-    run("npm", ["install", `node-llama-cpp@${NODE_LLAMA_CPP}`, "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]);
-    run("git", ["clone", "--quiet", "node_modules/node-llama-cpp/llama/gitRelease.bundle", source]);
-  }
+  writeFileSync(join(FOLDER, "package.json"), JSON.stringify({ private: true }));
+  run("npm", ["install", `node-llama-cpp@${NODE_LLAMA_CPP}`, "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]);
+  run("git", ["clone", "--quiet", "node_modules/node-llama-cpp/llama/gitRelease.bundle", source]);
+  return source;
+}
+
+/** Builds the library `libllama` and what it needs, where it is not built yet. ninja continues a build that was cut off. */
+function buildLibrary(level, source, build) {
   const bin = tools();
   const flags = level === "avx2" ? ["-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON"] : ["-DGGML_NATIVE=ON"];
   const off = ["TESTS", "SERVER", "EXAMPLES", "TOOLS", "COMMON"].map((part) => `-DLLAMA_BUILD_${part}=OFF`);
   console.log(`Building llama.cpp (${level}), once …`);
   run(join(bin, "cmake"), ["-S", source, "-B", build, "-G", "Ninja", `-DCMAKE_MAKE_PROGRAM=${join(bin, "ninja")}`, "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_CURL=OFF", ...flags, ...off]);
   run(join(bin, "cmake"), ["--build", build, "--target", "llama"]);
+}
+
+/**
+ * Path of the driver; builds what is missing, and the driver again when its source has changed. `level` "native" is this machine's best,
+ * "avx2" what a machine without AVX-512 runs.
+ */
+export function yardstick(level = "native") {
+  const build = join(FOLDER, `build-${level}`);
+  const driver = join(build, "yardstick");
+  const main = join(HERE, "yardstick.cpp");
+  if (isFresh(driver, main)) return driver;
+  const source = sources();
   const libraries = join(build, "bin");
+  if (!existsSync(join(libraries, "libllama.so"))) buildLibrary(level, source, build);
   const includes = [`-I${join(source, "include")}`, `-I${join(source, "ggml", "include")}`];
-  run("c++", ["-std=c++17", "-O2", ...includes, join(HERE, "yardstick.cpp"), "-o", driver, `-L${libraries}`, `-Wl,-rpath,${libraries}`, "-lllama", "-lggml", "-lggml-base", "-lggml-cpu"]);
+  run("c++", ["-std=c++17", "-O2", ...includes, main, "-o", driver, `-L${libraries}`, `-Wl,-rpath,${libraries}`, "-lllama", "-lggml", "-lggml-base", "-lggml-cpu"]);
   return driver;
 }
 
