@@ -38,6 +38,13 @@ async function rust({ env, long }) {
   return total;
 }
 
+/** The crates type-check for 64-bit Arm, where that target is installed; with --long the NEON level's tests run by qemu. */
+async function neon({ env, long }) {
+  const { status, text } = await show("packages/kernels-cuda/scripts/test-neon.sh", long ? [] : ["check"], env);
+  const absent = text.includes("NEON skipped");
+  return { passed: status === 0 && !absent ? 1 : 0, failed: status === 0 ? 0 : 1, skipped: absent ? 1 : 0 };
+}
+
 /** Vitest on some paths; the counts come from its JSON report. */
 const vitest = (name, ...paths) => async ({ env }) => {
   const report = join(ROOT, ".cache", `vitest-${name}.json`);
@@ -68,6 +75,7 @@ export const SUITES = {
   clippy: check("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
   models,
   rust,
+  neon,
   radix: vitest("radix", "packages/radix"),
   kvstore: vitest("kvstore", "packages/kvstore"),
   directives: vitest("directives", "packages/directives"),

@@ -34,7 +34,7 @@ function isFresh(file, ...sources) {
 }
 
 /** The sources of llama.cpp, at the version that the package carries. */
-function sources() {
+function llamaSources() {
   const source = join(FOLDER, "llama.cpp");
   if (existsSync(source)) return source;
   mkdirSync(FOLDER, { recursive: true });
@@ -63,7 +63,7 @@ export function yardstick(level = "native") {
   const driver = join(build, "yardstick");
   const main = join(HERE, "yardstick.cpp");
   if (isFresh(driver, main)) return driver;
-  const source = sources();
+  const source = llamaSources();
   const libraries = join(build, "bin");
   if (!existsSync(join(libraries, "libllama.so"))) buildLibrary(level, source, build);
   const includes = [`-I${join(source, "include")}`, `-I${join(source, "ggml", "include")}`];

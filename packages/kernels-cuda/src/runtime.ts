@@ -1,6 +1,6 @@
 import type { Step, StepResult } from "./step.ts";
 
-export type KernelLevel = "reference" | "scalar" | "avx2" | "avx512" | "neon" | "cuda";
+export type KernelLevel = "reference" | "scalar" | "avx2" | "avx-vnni" | "avx512" | "neon" | "cuda";
 export type CellDtype = "f32" | "f16" | "q8_0";
 
 /** What a loaded model is. Sizes are in elements, positions in tokens. */

@@ -200,6 +200,14 @@ test("what cannot be opened says why", async () => {
     errorOf(() => openRuntime(file, { pages: 4, ...options }));
   expect(await open({ kernels: "cuda" })).toMatchObject({ code: "backend_unsupported", kind: "unsupported", param: "kernels" });
   expect(await open({ cacheDtype: "q8_0" })).toMatchObject({ code: "backend_unsupported", param: "cacheDtype" });
+  const { levels } = deviceInfo();
+  const absent = (["avx2", "avx-vnni", "avx512", "neon"] as const).filter((level) => !levels.includes(level));
+  expect(absent.length).toBeGreaterThan(0); // no processor has Arm's and Intel's
+  for (const kernels of absent) {
+    const refused = await open({ kernels });
+    expect(refused).toMatchObject({ code: "backend_unsupported", kind: "unsupported", param: "kernels" });
+    expect(refused.message).toContain(`the instructions of the level "${kernels}"`);
+  }
   expect(await open({ kernels: "fast" })).toMatchObject({ code: "argument_invalid", param: "kernels" });
   expect(await open({ cacheDtype: "f64" })).toMatchObject({ code: "argument_invalid", param: "cacheDtype" });
   for (const pages of [0, -1, 1.5, Number.NaN, 2 ** 31, "4", undefined]) expect(await open({ pages })).toMatchObject({ code: "argument_invalid", param: "pages" });

@@ -1,7 +1,7 @@
 import type { Flag } from "./flags.ts";
 
 const CELL_DTYPES = ["f32", "f16", "q8_0"] as const;
-const KERNELS = ["auto", "avx512", "avx2", "neon", "scalar", "reference", "cuda"] as const;
+const KERNELS = ["auto", "avx512", "avx-vnni", "avx2", "neon", "scalar", "reference", "cuda"] as const;
 
 /** Flags that decide what is loaded. */
 export const MODEL_FLAGS: readonly Flag[] = [

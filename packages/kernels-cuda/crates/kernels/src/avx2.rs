@@ -1,8 +1,8 @@
-//! The AVX2 level: AVX2, FMA and F16C, with AVX-VNNI where the processor has that. Also the level of processors with AVX-512 and no VNNI.
+//! The AVX2 level: AVX2, FMA and F16C. Also the level of processors with AVX-512 and no VNNI.
 
-mod products;
-mod quantize;
-mod vector;
+pub(crate) mod products;
+pub(crate) mod quantize;
+pub(crate) mod vector;
 
 use std::ops::Range;
 
@@ -13,32 +13,20 @@ use crate::vector_level::vector_level;
 use vector::Pair;
 
 /// A value of this type proves that the processor has the instructions.
-pub struct Avx2 {
-    vnni: bool,
-}
+pub struct Avx2(());
 
 impl Avx2 {
     /// `None` where the processor lacks an instruction.
     pub fn new() -> Option<Self> {
         let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-        found.then(|| Self { vnni: is_x86_feature_detected!("avxvnni") })
+        found.then_some(Self(()))
     }
 
     /// # Safety
     /// As `Kernels::multiply`, and shapes agree.
     unsafe fn multiply_packed(&self, tensor_type: TensorType, matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
         // SAFETY: the caller's promise; `self` proves the instructions.
-        unsafe {
-            with_packed!(
-                tensor_type,
-                P => if self.vnni {
-                    products::multiply_vnni::<P>(matrix, panels, x, out)
-                } else {
-                    products::multiply::<P>(matrix, panels, x, out)
-                },
-                unreachable!("numbers have no blocks")
-            )
-        }
+        unsafe { with_packed!(tensor_type, P => products::multiply::<P>(matrix, panels, x, out), unreachable!("numbers have no blocks")) }
     }
 }
 

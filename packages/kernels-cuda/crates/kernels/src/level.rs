@@ -21,20 +21,23 @@ pub enum Level {
     /// int8 activations in plain Rust: the twin of the vector levels.
     Scalar,
     Avx2,
+    /// AVX2 and AVX-VNNI.
+    AvxVnni,
     /// AVX-512 F, BW, VL, DQ and VNNI.
     Avx512,
-    /// dotprod
+    /// 64-bit Arm with dotprod, and i8mm where the processor has it.
     Neon,
 }
 
 impl Level {
-    pub const ALL: &[Level] = &[Level::Reference, Level::Scalar, Level::Avx2, Level::Avx512, Level::Neon];
+    pub const ALL: &[Level] = &[Level::Reference, Level::Scalar, Level::Avx2, Level::AvxVnni, Level::Avx512, Level::Neon];
 
     pub fn name(self) -> &'static str {
         match self {
             Level::Reference => "reference",
             Level::Scalar => "scalar",
             Level::Avx2 => "avx2",
+            Level::AvxVnni => "avx-vnni",
             Level::Avx512 => "avx512",
             Level::Neon => "neon",
         }
@@ -254,8 +257,13 @@ pub fn kernels(level: Level) -> Option<Box<dyn Kernels>> {
         Level::Avx512 => crate::avx512::Avx512::new().map(|level| Box::new(level) as Box<dyn Kernels>),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => crate::avx2::Avx2::new().map(|level| Box::new(level) as Box<dyn Kernels>),
+        #[cfg(target_arch = "x86_64")]
+        Level::AvxVnni => crate::avx_vnni::AvxVnni::new().map(|level| Box::new(level) as Box<dyn Kernels>),
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => None,
+        Level::Avx2 | Level::AvxVnni | Level::Avx512 => None,
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => crate::neon::Neon::new().map(|level| Box::new(level) as Box<dyn Kernels>),
+        #[cfg(not(target_arch = "aarch64"))]
         Level::Neon => None,
     }
 }

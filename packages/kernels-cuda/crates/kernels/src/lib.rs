@@ -5,6 +5,8 @@ mod attend;
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub mod avx_vnni;
 pub mod buffer;
 mod cell_bytes;
 pub mod cells;
@@ -14,6 +16,8 @@ pub mod int8;
 pub mod keys;
 pub mod lanes;
 pub mod level;
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
 mod numbers;
 pub mod panel;
 pub mod pool;

@@ -1,4 +1,4 @@
-//! Products of int8 activations with packed weights: AVX2, and AVX-VNNI where the processor has it.
+//! Products of int8 activations with packed weights: AVX2, and from the same source AVX-VNNI.
 //!
 //! Two vectors hold one output of 16 rows of weights. A tile is one panel by up to four rows of activations. Without VNNI codes are
 //! multiplied to sums of two in 16 bits, which are added up as long as they cannot overflow, then widened:
@@ -28,7 +28,7 @@ const ROWS: usize = 4;
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { multiply_as::<P, false>(matrix, panels, x, out) }
+    unsafe { multiply_as::<P, ByPairs>(matrix, panels, x, out) }
 }
 
 /// # Safety
@@ -36,14 +36,51 @@ pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Act
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 pub unsafe fn multiply_vnni<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { multiply_as::<P, true>(matrix, panels, x, out) }
+    unsafe { multiply_as::<P, Vnni>(matrix, panels, x, out) }
+}
+
+/// How an instruction set multiplies codes by activations.
+trait Dots {
+    /// Whether one instruction adds four products to a sum of 32 bits.
+    const BY_FOURS: bool;
+
+    /// dots + Σ of four codes · activations in each lane of 32 bits. Only where `BY_FOURS`.
+    ///
+    /// # Safety
+    /// Compiled for the instructions.
+    unsafe fn add_fours(dots: __m256i, codes: __m256i, activations: __m256i) -> __m256i;
+}
+
+/// AVX2: sums of two in 16 bits.
+struct ByPairs;
+
+impl Dots for ByPairs {
+    const BY_FOURS: bool = false;
+
+    #[inline(always)]
+    unsafe fn add_fours(_: __m256i, _: __m256i, _: __m256i) -> __m256i {
+        unreachable!("AVX2 adds pairs")
+    }
+}
+
+/// AVX-VNNI.
+struct Vnni;
+
+impl Dots for Vnni {
+    const BY_FOURS: bool = true;
+
+    #[inline(always)]
+    unsafe fn add_fours(dots: __m256i, codes: __m256i, activations: __m256i) -> __m256i {
+        // SAFETY: compiled for the instructions (caller).
+        unsafe { _mm256_dpbusd_avx_epi32(dots, codes, activations) }
+    }
 }
 
 // Everything below is inlined into one of the two functions above, and so compiled for its instructions. A closure would not be, where
 // it does not happen to be inlined: none of them holds an instruction.
 
 #[inline(always)]
-unsafe fn multiply_as<P: Packed, const VNNI: bool>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
+unsafe fn multiply_as<P: Packed, D: Dots>(matrix: &Matrix, panels: Range<usize>, x: &Activations<'_>, out: Output<'_>) {
     let blocks = x.columns / BLOCK;
     let bytes = blocks.div_ceil(P::GROUP) * P::GROUP_BYTES;
     let together = (ACTIVATION_BYTES / x.columns.max(1) / ROWS).max(4) * ROWS;
@@ -58,9 +95,9 @@ unsafe fn multiply_as<P: Packed, const VNNI: bool>(matrix: &Matrix, panels: Rang
                 // SAFETY: the tile's rows exist, and the panel is whole.
                 row += unsafe {
                     match end - row {
-                        4.. => write(&tile.sums::<P, 4, VNNI>(), matrix.rows, panel, row, &out),
-                        2.. => write(&tile.sums::<P, 2, VNNI>(), matrix.rows, panel, row, &out),
-                        _ => write(&tile.sums::<P, 1, VNNI>(), matrix.rows, panel, row, &out),
+                        4.. => write(&tile.sums::<P, 4, D>(), matrix.rows, panel, row, &out),
+                        2.. => write(&tile.sums::<P, 2, D>(), matrix.rows, panel, row, &out),
+                        _ => write(&tile.sums::<P, 1, D>(), matrix.rows, panel, row, &out),
                     }
                 };
             }
@@ -95,10 +132,10 @@ struct Tile {
 
 /// Multiplies some quads of a block, whose sums of two fit 16 bits together.
 macro_rules! multiply_quads {
-    ($packed:ident, $vnni:ident, $($quad:literal),*; $codes:ident, $activations:ident, $dots:ident) => {{
+    ($packed:ident, $dots_of:ident, $($quad:literal),*; $codes:ident, $activations:ident, $dots:ident) => {{
         let mut pairs = [[_mm256_setzero_si256(); 2]; R];
-        $(multiply_quad::<R, $vnni>(quad::<$packed, $quad>($codes), &$activations, $quad, &mut pairs, &mut $dots, $packed::BITS == 8);)*
-        if !$vnni {
+        $(multiply_quad::<R, $dots_of>(quad::<$packed, $quad>($codes), &$activations, $quad, &mut pairs, &mut $dots, $packed::BITS == 8);)*
+        if !$dots_of::BY_FOURS {
             for r in 0..R {
                 for h in 0..2 {
                     $dots[r][h] = _mm256_add_epi32($dots[r][h], _mm256_madd_epi16(pairs[r][h], _mm256_set1_epi16(1)));
@@ -110,18 +147,18 @@ macro_rules! multiply_quads {
 
 /// Multiplies the quads of half a block.
 macro_rules! multiply_half {
-    ($packed:ident, $vnni:ident, [$a:literal, $b:literal, $c:literal, $d:literal]; $($rest:tt)*) => {
+    ($packed:ident, $dots_of:ident, [$a:literal, $b:literal, $c:literal, $d:literal]; $($rest:tt)*) => {
         match $packed::BITS {
-            4 | 5 => multiply_quads!($packed, $vnni, $a, $b, $c, $d; $($rest)*),
+            4 | 5 => multiply_quads!($packed, $dots_of, $a, $b, $c, $d; $($rest)*),
             6 => {
-                multiply_quads!($packed, $vnni, $a, $b; $($rest)*);
-                multiply_quads!($packed, $vnni, $c, $d; $($rest)*);
+                multiply_quads!($packed, $dots_of, $a, $b; $($rest)*);
+                multiply_quads!($packed, $dots_of, $c, $d; $($rest)*);
             }
             _ => {
-                multiply_quads!($packed, $vnni, $a; $($rest)*);
-                multiply_quads!($packed, $vnni, $b; $($rest)*);
-                multiply_quads!($packed, $vnni, $c; $($rest)*);
-                multiply_quads!($packed, $vnni, $d; $($rest)*);
+                multiply_quads!($packed, $dots_of, $a; $($rest)*);
+                multiply_quads!($packed, $dots_of, $b; $($rest)*);
+                multiply_quads!($packed, $dots_of, $c; $($rest)*);
+                multiply_quads!($packed, $dots_of, $d; $($rest)*);
             }
         }
     };
@@ -129,14 +166,14 @@ macro_rules! multiply_half {
 
 impl Tile {
     #[inline(always)]
-    unsafe fn sums<P: Packed, const R: usize, const VNNI: bool>(&self) -> [Halves<__m256>; R] {
+    unsafe fn sums<P: Packed, const R: usize, D: Dots>(&self) -> [Halves<__m256>; R] {
         // SAFETY: this block of the panel and of every row exists.
         unsafe {
             let mut sums = [[_mm256_setzero_ps(); 2]; R];
             let (mut at, mut header) = (0, self.codes);
             while at < self.blocks {
                 for block in 0..P::GROUP.min(self.blocks - at) {
-                    self.block::<P, R, VNNI>(header, block, at + block, &mut sums);
+                    self.block::<P, R, D>(header, block, at + block, &mut sums);
                 }
                 at += P::GROUP;
                 header = header.wrapping_add(P::GROUP_BYTES);
@@ -146,35 +183,29 @@ impl Tile {
     }
 
     #[inline(always)]
-    unsafe fn block<P: Packed, const R: usize, const VNNI: bool>(
-        &self,
-        header: *const u8,
-        block: usize,
-        at: usize,
-        sums: &mut [Halves<__m256>; R],
-    ) {
+    unsafe fn block<P: Packed, const R: usize, D: Dots>(&self, header: *const u8, block: usize, at: usize, sums: &mut [Halves<__m256>; R]) {
         // SAFETY: the block lies inside the panel, and `at` is a block of each row of activations (caller).
         unsafe {
             let codes = header.add(P::HEADER + block * P::BLOCK);
             let facts: [*const ActivationBlock; R] = std::array::from_fn(|r| self.facts.add(r * self.blocks + at));
             let activations: [*const i8; R] = std::array::from_fn(|r| self.activations.add((r * self.blocks + at) * BLOCK));
             // Codes of 8 bits are signed before they are multiplied, except with VNNI.
-            let shift = if P::BITS == 8 && !VNNI { 0 } else { P::OFFSET_SHIFT };
+            let shift = if P::BITS == 8 && !D::BY_FOURS { 0 } else { P::OFFSET_SHIFT };
             if P::SCALING == Scaling::SuperHalves {
                 let mut dots = start(&facts, shift, |facts| facts.first_half_sum);
-                multiply_half!(P, VNNI, [0, 1, 2, 3]; codes, activations, dots);
+                multiply_half!(P, D, [0, 1, 2, 3]; codes, activations, dots);
                 scale_and_add(half_scale(header, block, 0), &facts, &dots, sums);
                 let mut dots = start(&facts, shift, |facts| facts.sum - facts.first_half_sum);
-                multiply_half!(P, VNNI, [4, 5, 6, 7]; codes, activations, dots);
+                multiply_half!(P, D, [4, 5, 6, 7]; codes, activations, dots);
                 scale_and_add(half_scale(header, block, 1), &facts, &dots, sums);
                 return;
             }
             let mut dots = start(&facts, shift, |facts| facts.sum);
             if P::BITS == 4 {
-                multiply_quads!(P, VNNI, 0, 4, 1, 5, 2, 6, 3, 7; codes, activations, dots);
+                multiply_quads!(P, D, 0, 4, 1, 5, 2, 6, 3, 7; codes, activations, dots);
             } else {
-                multiply_half!(P, VNNI, [0, 4, 1, 5]; codes, activations, dots);
-                multiply_half!(P, VNNI, [2, 6, 3, 7]; codes, activations, dots);
+                multiply_half!(P, D, [0, 4, 1, 5]; codes, activations, dots);
+                multiply_half!(P, D, [2, 6, 3, 7]; codes, activations, dots);
             }
             scale_and_add(scale::<P>(header, block), &facts, &dots, sums);
             if matches!(P::SCALING, Scaling::Minimum | Scaling::SuperMinimum) {
@@ -211,7 +242,7 @@ unsafe fn start<const R: usize>(
 
 /// Adds codes · activations[row] of one quad: to `dots` with VNNI, else to the sums of two.
 #[inline(always)]
-unsafe fn multiply_quad<const R: usize, const VNNI: bool>(
+unsafe fn multiply_quad<const R: usize, D: Dots>(
     codes: Halves<__m256i>,
     activations: &[*const i8; R],
     quad: usize,
@@ -224,8 +255,8 @@ unsafe fn multiply_quad<const R: usize, const VNNI: bool>(
         unsafe {
             let four = _mm256_set1_epi32(activations[r].add(4 * quad).cast::<i32>().read_unaligned());
             for h in 0..2 {
-                if VNNI {
-                    dots[r][h] = _mm256_dpbusd_avx_epi32(dots[r][h], codes[h], four);
+                if D::BY_FOURS {
+                    dots[r][h] = D::add_fours(dots[r][h], codes[h], four);
                 } else if eight_bits {
                     let signed = _mm256_xor_si256(codes[h], _mm256_set1_epi8(-128));
                     pairs[r][h] = _mm256_maddubs_epi16(_mm256_sign_epi8(signed, signed), _mm256_sign_epi8(four, signed));
@@ -378,3 +409,6 @@ unsafe fn half_scale(header: *const u8, block: usize, half: usize) -> Halves<__m
         multiply_each(halves_at(header), [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)])
     }
 }
+
+#[cfg(test)]
+mod tests;
