@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import Fastify, { LogController, type FastifyInstance } from "fastify";
 import type { ServerContext } from "./context.ts";
-import { installDialects, pathOf } from "./dialect.ts";
+import { fromFramework, installDialects, pathOf, sendError } from "./dialect.ts";
 import { openAIErrorBody, publicError, ServerError } from "./errors.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { DEFAULT_LIMITS, type ServerLimits } from "./limits.ts";
@@ -49,6 +49,8 @@ export function createApp(options: AppOptions = {}): App {
     return503OnClosing: false,
     forceCloseConnections: true,
     clientErrorHandler: answerMalformed,
+    // An address that cannot be decoded reaches no route, and no error handler of one.
+    frameworkErrors: (error, request, reply) => void sendError(request, reply, publicError(fromFramework(error, context.limits))),
   });
   acceptJsonOnly(fastify);
   installDialects(fastify, context.limits);

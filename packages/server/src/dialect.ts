@@ -1,12 +1,14 @@
+import type { IncomingMessage } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { anthropicErrorBody, openAIErrorBody, publicError, ServerError } from "./errors.ts";
 import type { ServerLimits } from "./limits.ts";
 
 /** Errors come in the dialect of the endpoint: Anthropic's under `/v1/messages`, OpenAI's everywhere else. */
 export function installDialects(app: FastifyInstance, limits: Readonly<ServerLimits>): void {
-  app.setErrorHandler((thrown, request, reply) => {
+  app.setErrorHandler(async (thrown, request, reply) => {
     const error = publicError(fromFramework(thrown, limits));
     if (error.kind === "internal") request.log.error(thrown);
+    if (error.code === "body_too_large") await discard(request.raw, limits);
     return sendError(request, reply, error);
   });
   app.setNotFoundHandler((request, reply) => {
@@ -28,8 +30,30 @@ export function sendError(request: FastifyRequest, reply: FastifyReply, error: R
 
 export const pathOf = (url: string) => url.split("?", 1)[0] ?? url;
 
+/**
+ * Reads on past a refused body, for a while: a client that still writes would meet a closed connection, and never read why. Ends with
+ * the body, or when nothing comes any more, or when too much has come.
+ */
+function discard(body: IncomingMessage, { discardBytesMax, discardIdleMs }: Readonly<ServerLimits>): Promise<void> {
+  return new Promise((resolve) => {
+    let left = discardBytesMax;
+    const finish = () => {
+      clearTimeout(idle);
+      body.off("data", onData).off("end", finish).off("close", finish);
+      resolve();
+    };
+    const onData = (chunk: Buffer) => {
+      left -= chunk.length;
+      idle.refresh();
+      if (left <= 0) finish();
+    };
+    const idle = setTimeout(finish, discardIdleMs);
+    body.on("data", onData).once("end", finish).once("close", finish).resume();
+  });
+}
+
 /** Fastify's own refusals in our words; everything else as it is. */
-function fromFramework(thrown: unknown, limits: Readonly<ServerLimits>): unknown {
+export function fromFramework(thrown: unknown, limits: Readonly<ServerLimits>): unknown {
   if (!(thrown instanceof Error) || thrown instanceof ServerError) return thrown;
   const { code = "", statusCode } = thrown as Partial<FastifyError>;
   if (!code.startsWith("FST_")) return thrown;

@@ -2,6 +2,10 @@
 export interface ServerLimits {
   /** A request's body. */
   bodyBytesMax: number;
+  /** Bytes of a body beyond the limit that are still read, and thrown away, so that its client reads the refusal. */
+  discardBytesMax: number;
+  /** A refused body of which nothing has come for so long is read no further. */
+  discardIdleMs: number;
   /** Nesting of a request's JSON: deeper values would overflow the stack of whatever walks them. */
   bodyDepthMax: number;
   /** Top-level fields of a body. */
@@ -26,6 +30,8 @@ export interface ServerLimits {
 
 export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
   bodyBytesMax: 16 * 1024 * 1024,
+  discardBytesMax: 64 * 1024 * 1024,
+  discardIdleMs: 500,
   bodyDepthMax: 128,
   bodyFieldsMax: 256,
   bodyValuesMax: 262_144,

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
 import { assert, asyncProperty, constantFrom, jsonValue } from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFAULT_LIMITS } from "../src/limits.ts";
@@ -240,7 +242,30 @@ describe("a body is refused that", () => {
   });
 });
 
+test("A client that is still sending a body beyond the limit reads the refusal, and one that stops in the middle too", async () => {
+  const other = await openWorld({ limits: { bodyBytesMax: 1000, discardBytesMax: 32 * 1024 * 1024, discardIdleMs: 50 } });
+  const address = await other.app.fastify.listen({ host: "127.0.0.1", port: 0 });
+  const headers = { "content-type": "application/json" };
+  try {
+    const response = await fetch(`${address}/v1/completions`, { method: "POST", headers, body: JSON.stringify({ prompt: "x".repeat(24 * 1024 * 1024) }) });
+    expect([response.status, await response.json()]).toMatchObject([413, { error: { code: "body_too_large" } }]);
+    const stopped = request(`${address}/v1/completions`, { method: "POST", headers: { ...headers, "content-length": 5000 } });
+    stopped.on("error", () => {}).write("{");
+    const [answer] = (await once(stopped, "response")) as [IncomingMessage];
+    expect(answer.statusCode).toBe(413);
+    stopped.destroy();
+  } finally {
+    await other.close();
+  }
+});
+
 describe("an address is refused that", () => {
+  test.each(["/%", "/v1/models/%zz", "/v1/messages/%"])("cannot be decoded: %s", async (path) => {
+    const { status, json } = await world.get(path);
+    expect(status).toBe(400);
+    expect(json).toMatchObject({ error: { code: "request_invalid", kind: "invalid", type: "invalid_request_error" } });
+  });
+
   test("does not exist", async () => {
     expect(await world.get("/v1/nothing")).toMatchObject({ status: 404, json: { error: { code: "route_not_found", kind: "invalid" } } });
   });

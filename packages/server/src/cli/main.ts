@@ -23,7 +23,7 @@ const COMMANDS: readonly Command[] = [
   { name: "chat", takes: [], help: "chat in the terminal, with /drop, /reposition, /plan, /view", flags: CHAT_FLAGS, run: (_, flags, streams) => chat(flags, streams) },
   { name: "models", takes: [], help: "models that can be fetched by name, and those that are here", flags: [], run: (_, __, streams) => printModels(streams) },
   { name: "pull", takes: ["NAME|URL"], help: "fetch a model: progress, resume, checksum", flags: [], run: ([name = ""], _, streams) => pull(name, streams) },
-  { name: "plan", takes: ["FILE"], help: "dry run of a request file", flags: PLAN_FLAGS, run: ([file = ""], flags, streams) => plan(file, flags, streams) },
+  { name: "plan", takes: ["FILE"], help: "dry run of a request file; - is standard input", flags: PLAN_FLAGS, run: ([file = ""], flags, streams) => plan(file, flags, streams) },
   {
     name: "replay",
     takes: ["TRACE"],

@@ -6,7 +6,7 @@ import type { FlagValues } from "./flags.ts";
 import { line, type Streams } from "./io.ts";
 import { withServer } from "./server.ts";
 
-/** `palimpsest plan FILE`: what each directive of a request file would do and cost. Computes nothing. */
+/** `palimpsest plan FILE` (`-`: standard input): what each directive of a request file would do and cost. Computes nothing. */
 export async function plan(file: string, flags: FlagValues, streams: Streams): Promise<number> {
   const body = readRequest(file);
   return withServer(flags, streams, async (address) => {
@@ -18,7 +18,7 @@ export async function plan(file: string, flags: FlagValues, streams: Streams): P
 
 function readRequest(file: string): unknown {
   try {
-    return JSON.parse(readFileSync(file, "utf8"));
+    return JSON.parse(readFileSync(file === "-" ? 0 : file, "utf8"));
   } catch (cause) {
     throw new ServerError("json_invalid", `${file}: ${cause instanceof Error ? cause.message : "cannot be read"}`, { cause });
   }
