@@ -177,7 +177,7 @@ describe("palimpsest chat and plan", () => {
     writeFileSync(file, JSON.stringify({ messages: [{ role: "user", content: "one" }, { role: "user", content: "two" }], directives: [{ op: "drop", target: { messages: [0] } }, { op: "reposition" }] }));
     const { code, output } = await run(["plan", file, "--url", address]);
     expect(code).toBe(0);
-    expect(output).toMatch(/^drop: applied, hides \d+ tokens\nreposition: applied, moves \d+ tokens\n\d+ of \d+ tokens visible; the next answer computes \d+, edited text would compute \d+ again\n$/);
+    expect(output).toMatch(/^drop: applied, hides \d+ tokens; costs 0, as edited text \d+\nreposition: applied, moves \d+ tokens\n\d+ of \d+ tokens visible; the next answer computes \d+, with edited text \d+\n$/);
   });
 
   test("chat can start a server of its own", async () => {

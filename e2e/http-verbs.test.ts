@@ -193,6 +193,18 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
     });
   });
 
+  test("what is cheaper as an edit of the text has the logits of the edited text", async () => {
+    const body = { prompt, directives: listOf(VERBS["amortize"]!.completion!), max_tokens: 4, cost: "cheapest" };
+    const [key, other, third] = [cold(), cold(), cold()];
+    const edited = await wire.answer(body, key);
+    expect(edited.cache).toMatchObject({ computed_tokens: 60 - 20 + 3, directives: [{ status: "recomputed", hidden: 20, inserted: 3 }] });
+    const never = await wire.answer({ prompt: [...prompt.slice(0, 10), 7, 8, 9, ...prompt.slice(30)], max_tokens: 4 }, other);
+    expect({ ids: edited.ids, logprobs: edited.logprobs }).toEqual({ ids: never.ids, logprobs: never.logprobs });
+    // Where the log itself is cached, the cache is edited.
+    await wire.answer({ prompt, max_tokens: 1 }, third);
+    expect((await wire.answer(body, third)).cache).toMatchObject({ directives: [{ status: "applied" }] });
+  });
+
   test("no tenant hits another's cells", async () => {
     const [one, other] = [cold(), cold()];
     const body = { messages: MESSAGES, directives: listOf(VERBS["refresh"]!.chat), max_tokens: 2 };

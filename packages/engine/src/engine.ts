@@ -11,6 +11,7 @@ import { EngineError } from "./errors.ts";
 import { limitsOf, type EngineLimits } from "./limits.ts";
 import { predict } from "./predict.ts";
 import { prepare, SAMPLED, type Prepared } from "./prepare.ts";
+import { StepMeter } from "./rates.ts";
 import { missOf, reportOf } from "./report.ts";
 import { maxTokensOf, refuse } from "./request.ts";
 import { Retainer } from "./retention.ts";
@@ -55,6 +56,7 @@ export class Engine {
   readonly #onLogits: EngineOptions["onLogits"];
   readonly #cancelFlag = new Int32Array(new SharedArrayBuffer(4));
   readonly #loop: Promise<void>;
+  readonly #meter = new StepMeter();
   #sequences = 0;
   #steps = 0;
   #lastStepAtMs: number | null = null;
@@ -112,6 +114,7 @@ export class Engine {
       lastStepMs: this.#lastStepAtMs === null ? null : now - this.#lastStepAtMs,
       oldestWaitingMs: oldest === null ? null : now - oldest,
       steps: this.#steps,
+      rates: this.#meter.rates,
       pageSize: this.#cache.pool.pageSize,
       pages: this.#cache.pool.audit(),
       promisedPages: this.#cache.promised,
@@ -192,7 +195,10 @@ export class Engine {
     Atomics.store(this.#cancelFlag, 0, 0);
     this.#cancelStepIfUnwanted();
     try {
-      return await this.#runtime.step(step, this.#cancelFlag);
+      const startedMs = this.#clock();
+      const result = await this.#runtime.step(step, this.#cancelFlag);
+      this.#meter.observe(entries, this.#clock() - startedMs);
+      return result;
     } catch (error) {
       this.#inFlight = [];
       for (const { sequence } of entries) {

@@ -2,6 +2,7 @@ export { TextAssembly, type AssembledText, type TokenBytes } from "./assembly.ts
 export { Engine, type EngineOptions, type LogitsOutput } from "./engine.ts";
 export * from "./errors.ts";
 export { ENGINE_LIMITS, type EngineLimits } from "./limits.ts";
+export type { StepRates } from "./rates.ts";
 export * from "./template/index.ts";
 export * from "./tokenizer/index.ts";
 export type * from "./types.ts";

@@ -2,6 +2,7 @@ import type { Fold, Outcome } from "@palimpsest/directives";
 import type { Sampler } from "@palimpsest/kernels-cuda";
 import type { Audit } from "@palimpsest/kvstore";
 import type { TreeStats } from "@palimpsest/radix";
+import type { StepRates } from "./rates.ts";
 
 /** One answer to compute. The fold holds the prompt; nothing of a request outlives it but cells in the tree. */
 export interface GenerateRequest {
@@ -112,6 +113,7 @@ export interface EngineState {
   oldestWaitingMs: number | null;
   /** Forward steps so far. */
   steps: number;
+  rates: StepRates;
   pageSize: number;
   pages: Audit;
   /** Pages that running requests may still take. */

@@ -17,11 +17,27 @@ export interface MessageState {
 }
 
 interface PlanAnswer {
-  directives: { op: string; status: string; reason?: string; hidden?: number; inserted?: number; shifted?: number; ranges?: [number, number][] }[];
+  directives: {
+    op: string;
+    status: string;
+    reason?: string;
+    hidden?: number;
+    inserted?: number;
+    shifted?: number;
+    recomputed?: number;
+    ranges?: [number, number][];
+    cost?: PlanCost;
+    text_edit?: PlanCost;
+  }[];
   visible_tokens: number;
   prompt_tokens: number;
   computed_tokens: number;
-  cost: { text_edit_tokens: number };
+  cost: { seconds: number | null; text_edit_tokens: number; text_edit: { seconds: number | null } };
+}
+
+interface PlanCost {
+  tokens: number;
+  seconds?: number;
 }
 
 const BEGINNING_LENGTH = 48;
@@ -72,15 +88,22 @@ export class Conversation {
 
 export type { PlanAnswer };
 
-/** One line for each directive of a plan, and what the next answer would compute. */
+/** One line for each directive of a plan, and what the next answer would compute, each beside the same by an edit of the text. */
 export function planText(plan: PlanAnswer): string {
-  const rows = plan.directives.map(({ op, status, reason, hidden, inserted, shifted }) => {
-    const effect = [hidden ? `hides ${hidden}` : "", inserted ? `inserts ${inserted}` : "", shifted ? `moves ${shifted}` : ""].filter((part) => part !== "").join(", ");
-    return `${op}: ${status}${reason === undefined ? "" : ` (${reason})`}${effect === "" ? "" : `, ${effect} tokens`}`;
+  const rows = plan.directives.map(({ op, status, reason, hidden, inserted, shifted, recomputed, cost, text_edit: edit }) => {
+    const counts = { hides: hidden, inserts: inserted, moves: shifted, refreshes: recomputed };
+    const effect = Object.entries(counts).flatMap(([verb, count]) => (count ? [`${verb} ${count}`] : [])).join(", ");
+    const beside = edit !== undefined && edit.tokens > 0 ? `; costs ${cost?.tokens ?? 0}${duration(cost?.seconds)}, as edited text ${edit.tokens}${duration(edit.seconds)}` : "";
+    return `${op}: ${status}${reason === undefined ? "" : ` (${reason})`}${effect === "" ? "" : `, ${effect} tokens`}${beside}`;
   });
-  const instead = plan.cost.text_edit_tokens;
-  const beside = instead > 0 ? `, edited text would compute ${instead} again` : "";
-  return [...rows, `${plan.visible_tokens} of ${plan.prompt_tokens} tokens visible; the next answer computes ${plan.computed_tokens}${beside}`].join("\n");
+  const { seconds, text_edit_tokens: instead, text_edit: edit } = plan.cost;
+  const beside = instead !== plan.computed_tokens ? `, with edited text ${instead}${duration(edit.seconds)}` : "";
+  return [...rows, `${plan.visible_tokens} of ${plan.prompt_tokens} tokens visible; the next answer computes ${plan.computed_tokens}${duration(seconds)}${beside}`].join("\n");
+}
+
+/** Nothing where no speed was measured. */
+function duration(seconds: number | null | undefined): string {
+  return seconds === null || seconds === undefined ? "" : ` (${seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`})`;
 }
 
 export function stateText(states: readonly MessageState[]): string {

@@ -13,6 +13,8 @@ export interface Folded {
   log: Log;
   fold: Fold;
   context: boolean;
+  /** The same with some directives carried out by editing the text. */
+  refold(prefill: ReadonlySet<number>): Fold;
 }
 
 /** How a log is made of a body. */
@@ -93,8 +95,9 @@ export function foldBody({ registry }: Pick<Service, "registry">, log: Log, raw:
   const context = others.length > 0 || isContextRequest(raw);
   if (!context && log.tokens.length > log.contextLength) throw contextExceeded(log, log.tokens.length, 0);
   const directives = directivesOf(log, raw, others, registry);
+  const refold = (prefill: ReadonlySet<number>) => foldLog(log, directives, { compat, registry, prefill });
   try {
-    return { log, fold: foldLog(log, directives, { compat, registry }), context };
+    return { log, fold: foldLog(log, directives, { compat, registry }), context, refold };
   } catch (error) {
     // A log that is too long even as edited is the prompt's fault, not that of one directive.
     if (error instanceof DirectiveError && error.code === "context_length_exceeded" && error.param === undefined) {

@@ -2,6 +2,7 @@ import type { Directive, Log } from "@palimpsest/directives";
 import type { GenerateRequest } from "@palimpsest/engine";
 import type { Service } from "../service.ts";
 import type { Caller } from "../tenants.ts";
+import { cheapest } from "./costs.ts";
 import * as prepare from "./prepare.ts";
 import type { Answerable, AnswerShape } from "./respond.ts";
 import type { ChatBody, CompletionBody } from "./schema.ts";
@@ -37,11 +38,11 @@ export interface Wanted {
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
 export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, calls, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
-  const folded = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
-  const generate: GenerateRequest = {
-    fold: folded.fold,
+  const given = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
+  const asked: GenerateRequest = {
+    fold: given.fold,
     promptTokens: log.tokens.length,
-    maxTokens: prepare.tokensAllowed(service, folded, maxTokens),
+    maxTokens: prepare.tokensAllowed(service, given, maxTokens),
     sampling: prepare.samplingOf(body),
     logprobs,
     echo,
@@ -49,6 +50,8 @@ export function prepared(service: Service, caller: Caller, { body, raw, log, dia
     namespace: caller.namespace,
     scratchOf,
   };
+  const folded = isCheapest(body) ? cheapest(service, asked, given) : given;
+  const generate: GenerateRequest = { ...asked, fold: folded.fold, maxTokens: prepare.tokensAllowed(service, folded, maxTokens) };
   const answer: Answerable = {
     shape,
     start: (signal) => service.engine.generate({ ...generate, signal }),
@@ -66,3 +69,5 @@ export function prepared(service: Service, caller: Caller, { body, raw, log, dia
   };
   return { generate, folded, answer };
 }
+
+const isCheapest = ({ cost, cache }: Wanted["body"]): boolean => cost === "cheapest" || cache?.cost === "cheapest";

@@ -33,6 +33,9 @@ const COUNT = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 /** The sampler takes 64 bits; JSON numbers are exact up to 2⁵³. */
 const seed = wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 
+/** `cheapest`: what an edit of the text does faster is done by it. */
+const cost = oneOf(["cheapest"]);
+
 const stopOf = (limits: ServerLimits) => {
   const message = expected(`a non-empty string of at most ${limits.stopLengthMax} characters`);
   const one = z.string(message).min(1, message).max(limits.stopLengthMax, message);
@@ -72,10 +75,11 @@ const commonFields = (limits: ServerLimits) => ({
   ignore_eos: optional(flag),
   return_token_ids: optional(flag),
   cache: optional(
-    z.strictObject({ report: optional(flag), compat: optional(oneOf(["akv"])), scratch: optional(oneOf(["thinking"])) }, {
-      error: (issue) => (issue.code === "unrecognized_keys" ? undefined : 'expected an object with "report", "compat" or "scratch"'),
+    z.strictObject({ report: optional(flag), compat: optional(oneOf(["akv"])), scratch: optional(oneOf(["thinking"])), cost: optional(cost) }, {
+      error: (issue) => (issue.code === "unrecognized_keys" ? undefined : 'expected an object with "report", "compat", "scratch" or "cost"'),
     }),
   ),
+  cost: optional(cost),
   // Checked by the directives package, with its own errors; here only so that they are known.
   directives: z.unknown().optional(),
   drop_message: z.unknown().optional(),
