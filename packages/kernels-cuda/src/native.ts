@@ -14,6 +14,32 @@ export interface Native {
   naiveReplay(path: string, program: object): Promise<Float32Array>;
   deviceInfo(): { levels: KernelLevel[]; cores: number };
   errorCodes(): { code: string; kind: string }[];
+  rotaryFrequencies(rotary: object): Float64Array;
+  rotateKeys(keys: Uint8Array, dtype: string, heads: number, headSize: number, rotary: object, deltas: Int32Array): void;
+  quantize(type: string, values: Float32Array): Uint8Array;
+  dequantize(type: string, bytes: Uint8Array): Float32Array;
+  NativeCompute: new (level: string, threads: number) => NativeCompute;
+}
+
+export interface NativeCompute {
+  readonly level: KernelLevel;
+  readonly threads: number;
+  pack(type: string, rows: number, columns: number, bytes: Uint8Array): Promise<NativeMatrix>;
+  cells(fields: object, rotary: object): NativeCellPages;
+  dispose(): Promise<void>;
+}
+
+export interface NativeMatrix {
+  readonly bytes: number;
+  multiply(x: Float32Array): Promise<Float32Array>;
+  dispose(): void;
+}
+
+export interface NativeCellPages {
+  readonly bytes: number;
+  store(fields: object): Promise<void>;
+  attend(layer: number, fields: object, queries: Float32Array, sinks: Float32Array): Promise<Float32Array>;
+  dispose(): void;
 }
 
 export interface NativeOpenOptions {

@@ -1,6 +1,6 @@
+import { wholeNumber } from "./arguments.ts";
 import { NativeCells } from "./cells.ts";
 import { checkStep } from "./check.ts";
-import { KernelError } from "./errors.ts";
 import { loadNative } from "./loader.ts";
 import { awaiting, calling, type NativeRuntime } from "./native.ts";
 import type { CellDtype, KernelLevel, MemoryReport, ModelInfo, Runtime, RuntimeOptions } from "./runtime.ts";
@@ -15,9 +15,9 @@ const PAGE_SIZE_DEFAULT = 16;
  * `model_file_damaged`, `architecture_unsupported`, `tensor_type_unsupported`, `rotary_unsupported`, `cells_exceed_memory`.
  */
 export async function openRuntime(path: string, options: RuntimeOptions): Promise<Runtime> {
-  const pages = count("pages", options.pages, 1);
-  const pageSize = count("pageSize", options.pageSize ?? PAGE_SIZE_DEFAULT, 1);
-  const threads = options.threads === undefined ? 0 : count("threads", options.threads, 1);
+  const pages = wholeNumber("pages", options.pages, 1);
+  const pageSize = wholeNumber("pageSize", options.pageSize ?? PAGE_SIZE_DEFAULT, 1);
+  const threads = options.threads === undefined ? 0 : wholeNumber("threads", options.threads, 1);
   const native = calling(() => loadNative());
   const runtime = await awaiting(() =>
     native.openRuntime(
@@ -34,11 +34,6 @@ export async function openRuntime(path: string, options: RuntimeOptions): Promis
     ),
   );
   return new NativeBackedRuntime(runtime);
-}
-
-function count(param: string, value: number, lowest: number): number {
-  if (Number.isInteger(value) && value >= lowest && value <= 0x7fff_ffff) return value;
-  throw new KernelError("argument_invalid", `a whole number from ${lowest} on is expected, ${value} came`, param);
 }
 
 class NativeBackedRuntime implements Runtime {

@@ -1,8 +1,10 @@
 //! The border to Node: the only crate that knows napi. Every export catches panics; work runs on threads of its own.
 
 mod cells;
+mod compute;
 mod engine;
 mod errors;
+mod library;
 mod model;
 mod promise;
 mod runtime;

@@ -130,7 +130,7 @@ fn open(path: &std::path::Path, options: &OpenOptions, progress: &mut dyn FnMut(
 }
 
 /// The level by name; "auto" is the fastest of this machine.
-fn choose(name: &str) -> Result<Box<dyn palimpsest_kernels::Kernels>> {
+pub fn choose(name: &str) -> Result<Box<dyn palimpsest_kernels::Kernels>> {
     if name == "auto" {
         let mut all = palimpsest_kernels::levels();
         return Ok(all.pop().expect("the reference level runs everywhere"));

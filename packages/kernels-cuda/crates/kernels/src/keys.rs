@@ -4,6 +4,7 @@
 //! f64 from the integer Δ. Turning a key again and again adds up roundings; who moves a key twice should keep its birth position and
 //! turn it once by the sum. The rotation is pure: a magnitude (YaRN) that is in the key already stays as it is.
 
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 
 use crate::error::{Code, Error, Result};
@@ -73,79 +74,118 @@ pub fn rotate_keys(bytes: &mut [u8], shape: KeyShape, pairs: Pairs, frequencies:
         let rows = deltas.len();
         return invalid("keys", format!("{rows} rows of {heads} heads of {head_bytes} bytes are expected, {} bytes came", bytes.len()));
     }
-    let mut turner = Turner { pairs, frequencies, delta: 0, turns: vec![(1.0, 0.0); frequencies.len()], numbers: vec![0.0; head_size] };
+    let mut turner = Turner::new(shape, pairs, frequencies);
     for (row, delta) in bytes.chunks_exact_mut((heads * head_bytes).max(1)).zip(deltas) {
         // A turn by nothing leaves the bytes as they are, whatever the dtype.
         if *delta != 0 {
             turner.aim(*delta);
-            row.chunks_exact_mut(head_bytes).for_each(|head| turner.turn(dtype, head));
+            row.chunks_exact_mut(head_bytes).for_each(|head| turner.turn(head));
         }
     }
     Ok(())
 }
 
+/// Turns one head after the other, and keeps the room and the angles for that.
 struct Turner<'a> {
+    dtype: KeyDtype,
     pairs: Pairs,
     frequencies: &'a [f64],
     delta: i32,
-    /// Cosine and sine of each pair at `delta`.
-    turns: Vec<(f64, f64)>,
+    /// Of each pair at `delta`.
+    cosines: Vec<f64>,
+    sines: Vec<f64>,
+    /// The head's numbers that turn, and for blocks those that share a block with them.
     numbers: Vec<f32>,
+    halves: Vec<u16>,
 }
 
-impl Turner<'_> {
+impl<'a> Turner<'a> {
+    fn new(shape: KeyShape, pairs: Pairs, frequencies: &'a [f64]) -> Self {
+        let (turning, dtype) = (2 * frequencies.len(), shape.dtype);
+        let count = turning.next_multiple_of(dtype.tensor_type().block_size());
+        let (cosines, sines) = (vec![1.0; frequencies.len()], vec![0.0; frequencies.len()]);
+        Self { dtype, pairs, frequencies, delta: 0, cosines, sines, numbers: vec![0.0; count], halves: vec![0; count] }
+    }
+
     fn aim(&mut self, delta: i32) {
         if self.delta != delta {
             self.delta = delta;
-            for (turn, frequency) in self.turns.iter_mut().zip(self.frequencies) {
-                let (sine, cosine) = (f64::from(delta) * frequency).sin_cos();
-                *turn = (cosine, sine);
+            for ((cosine, sine), frequency) in self.cosines.iter_mut().zip(&mut self.sines).zip(self.frequencies) {
+                (*sine, *cosine) = (f64::from(delta) * frequency).sin_cos();
             }
         }
     }
 
-    /// One head. Products and sums in f64, rounded once to the dtype.
-    fn turn(&mut self, dtype: KeyDtype, head: &mut [u8]) {
-        quant::decode(dtype.tensor_type(), head, &mut self.numbers).expect("whole blocks");
-        let count = self.turns.len();
-        let places = |pair: usize| match self.pairs {
-            Pairs::Interleaved => (2 * pair, 2 * pair + 1),
-            Pairs::Halves => (pair, pair + count),
+    fn turn(&mut self, head: &mut [u8]) {
+        let bytes = self.dtype.tensor_type().bytes_of(self.numbers.len()).expect("whole blocks");
+        let head = &mut head[..bytes];
+        self.read(head);
+        self.rotate();
+        self.write(head);
+    }
+
+    fn read(&mut self, head: &[u8]) {
+        if matches!(self.dtype, KeyDtype::F32 | KeyDtype::Q8_0) {
+            return quant::decode(self.dtype.tensor_type(), head, &mut self.numbers).expect("whole blocks");
+        }
+        for (half, bytes) in self.halves.iter_mut().zip(head.as_chunks::<2>().0) {
+            *half = u16::from_le_bytes(*bytes);
+        }
+        match self.dtype {
+            KeyDtype::F16 => self.halves.reinterpret_cast::<f16>().convert_to_f32_slice(&mut self.numbers),
+            _ => self.halves.reinterpret_cast::<bf16>().convert_to_f32_slice(&mut self.numbers),
+        }
+    }
+
+    /// Products and sums in f64, rounded once.
+    fn rotate(&mut self) {
+        let turned = |a: &mut f32, b: &mut f32, cosine: &f64, sine: &f64| {
+            let (x, y) = (f64::from(*a), f64::from(*b));
+            (*a, *b) = ((x * cosine - y * sine) as f32, (x * sine + y * cosine) as f32);
         };
-        let mut block_codes = false;
-        for (pair, (cosine, sine)) in self.turns.iter().enumerate() {
-            let (first, second) = places(pair);
-            let (a, b) = (f64::from(self.numbers[first]), f64::from(self.numbers[second]));
-            let (a, b) = (a * cosine - b * sine, a * sine + b * cosine);
-            match dtype {
-                KeyDtype::F32 => {
-                    put(head, first, (a as f32).to_le_bytes());
-                    put(head, second, (b as f32).to_le_bytes());
-                }
-                KeyDtype::F16 => {
-                    put(head, first, f16::from_f64(a).to_le_bytes());
-                    put(head, second, f16::from_f64(b).to_le_bytes());
-                }
-                KeyDtype::Bf16 => {
-                    put(head, first, bf16::from_f64(a).to_le_bytes());
-                    put(head, second, bf16::from_f64(b).to_le_bytes());
-                }
-                KeyDtype::Q8_0 => {
-                    (self.numbers[first], self.numbers[second]) = (a as f32, b as f32);
-                    block_codes = true;
-                }
+        let (count, turns) = (self.cosines.len(), self.cosines.iter().zip(&self.sines));
+        match self.pairs {
+            Pairs::Interleaved => {
+                let pairs = self.numbers.as_chunks_mut::<2>().0;
+                pairs.iter_mut().zip(turns).for_each(|([a, b], (cosine, sine))| turned(a, b, cosine, sine));
+            }
+            Pairs::Halves => {
+                let (first, second) = self.numbers.split_at_mut(count);
+                first.iter_mut().zip(second).zip(turns).for_each(|((a, b), (cosine, sine))| turned(a, b, cosine, sine));
             }
         }
-        if block_codes {
-            // Blocks without a turning number keep their bytes.
-            let (turning, type_) = ((2 * count).next_multiple_of(32), TensorType::Q8_0);
-            let bytes = type_.bytes_of(turning).expect("whole blocks");
-            // A damaged block (NaN in its scale) is left as it came: there is nothing to code.
-            let _ = quant::encode(type_, &self.numbers[..turning], &mut head[..bytes]);
+    }
+
+    fn write(&mut self, head: &mut [u8]) {
+        match self.dtype {
+            KeyDtype::F32 => {
+                for (bytes, number) in head.as_chunks_mut::<4>().0.iter_mut().zip(&self.numbers) {
+                    *bytes = number.to_le_bytes();
+                }
+                return;
+            }
+            KeyDtype::Q8_0 => {
+                let blocks = head.as_chunks_mut::<34>().0.iter_mut();
+                return blocks.zip(self.numbers.as_chunks::<32>().0).for_each(|(block, numbers)| code(numbers, block));
+            }
+            KeyDtype::F16 => self.halves.reinterpret_cast_mut::<f16>().convert_from_f32_slice(&self.numbers),
+            KeyDtype::Bf16 => self.halves.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(&self.numbers),
+        }
+        for (bytes, half) in head.as_chunks_mut::<2>().0.iter_mut().zip(&self.halves) {
+            *bytes = half.to_le_bytes();
         }
     }
 }
 
-fn put<const N: usize>(head: &mut [u8], element: usize, bytes: [u8; N]) {
-    head[element * N..][..N].copy_from_slice(&bytes);
+/// The bytes that `quant::encode` gives, without its bound: what a half-precision scale cannot hold, or is no number, makes the whole
+/// block NaN, so that it is seen.
+fn code(numbers: &[f32; 32], block: &mut [u8; 34]) {
+    let largest = numbers.iter().fold(0.0, |largest: f32, number| largest.max(number.abs()));
+    let scale = largest / 127.0;
+    let holds = numbers.iter().all(|number| number.is_finite()) && f16::from_f32(scale).is_finite();
+    let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+    block[..2].copy_from_slice(&(if holds { f16::from_f32(scale) } else { f16::NAN }).to_le_bytes());
+    for (byte, number) in block[2..].iter_mut().zip(numbers) {
+        *byte = (number * inverse).round() as i8 as u8;
+    }
 }

@@ -155,3 +155,34 @@ fn wrong_lengths_are_refused_and_nothing_is_written() {
     assert_eq!(refused(KeyDtype::Q8_0, 1, 72, 72, &table, 1), "headSize");
     assert_eq!(refused(KeyDtype::F32, 1, 0, 0, &[], 1), "headSize");
 }
+
+#[test]
+fn a_turned_block_has_the_bytes_of_the_encoder_and_keeps_its_length() {
+    let mut random = Random(33);
+    let table = frequencies(64, 10_000.0, None, Stretch::None);
+    let start = bytes_of(KeyDtype::Q8_0, &random.numbers(64));
+    let mut turned = start.clone();
+    rotate_keys(&mut turned, KeyShape { dtype: KeyDtype::Q8_0, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[77]).unwrap();
+    let mut wide = bytes_of(KeyDtype::F32, &numbers_of(KeyDtype::Q8_0, &start));
+    let before = numbers_of(KeyDtype::F32, &wide);
+    rotate_keys(&mut wide, KeyShape { dtype: KeyDtype::F32, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[77]).unwrap();
+    let exact = numbers_of(KeyDtype::F32, &wide);
+    assert_eq!(turned, bytes_of(KeyDtype::Q8_0, &exact));
+    let norm = |key: &[f32]| key.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    assert!((norm(&exact) / norm(&before) - 1.0).abs() < 1e-7);
+}
+
+#[test]
+fn what_a_block_cannot_hold_is_not_a_number_and_stays_in_its_block() {
+    let table = frequencies(64, 10_000.0, None, Stretch::None);
+    let shape = KeyShape { dtype: KeyDtype::Q8_0, heads: 1, head_size: 64 };
+    for scale in [f16::NAN, f16::INFINITY, f16::MAX] {
+        let mut keys = bytes_of(KeyDtype::Q8_0, &[0.5; 64]);
+        let mut sound = keys.clone();
+        keys[..2].copy_from_slice(&scale.to_le_bytes());
+        rotate_keys(&mut keys, shape, Pairs::Interleaved, &table, &[3]).unwrap();
+        rotate_keys(&mut sound, shape, Pairs::Interleaved, &table, &[3]).unwrap();
+        assert!(numbers_of(KeyDtype::Q8_0, &keys[..34]).iter().all(|number| number.is_nan()), "{scale}");
+        assert_eq!(keys[34..], sound[34..]);
+    }
+}

@@ -15,6 +15,7 @@ use crate::weights::Weights;
 use scratch::Scratch;
 
 pub use head::Draws;
+pub(crate) use scratch::ActivationStore;
 
 /// What does not change during a step. Cells are written through shared references, each slot by the row that owns it.
 pub struct Machine {

@@ -4,6 +4,7 @@ pub mod attention;
 pub mod config;
 pub mod forward;
 pub mod gguf;
+pub mod library;
 pub mod sampler;
 mod shared;
 pub mod step;

@@ -2,7 +2,7 @@
 
 mod check;
 
-pub use check::Facts;
+pub use check::{Facts, ROWS_MAX};
 
 /// How one output is drawn. Ranges as in `src/step.ts`.
 #[derive(Clone, Copy, Debug, PartialEq)]
