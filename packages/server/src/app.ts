@@ -6,10 +6,10 @@ import { openAIErrorBody, publicError, ServerError } from "./errors.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { DEFAULT_LIMITS, type ServerLimits } from "./limits.ts";
 import { Metrics } from "./metrics.ts";
+import { anthropicRoutes } from "./routes/anthropic.ts";
 import { openAIRoutes } from "./routes/openai.ts";
 import { stateRoutes } from "./routes/state.ts";
 import { textRoutes } from "./routes/text.ts";
-import { unbuiltRoutes } from "./routes/unbuilt.ts";
 import { welcomeRoutes } from "./routes/welcome.ts";
 import { identify, OPEN_ACCESS, type Caller, type TenantTable } from "./tenants.ts";
 
@@ -56,9 +56,9 @@ export function createApp(options: AppOptions = {}): App {
   installDialects(fastify, context.limits);
   installHooks(fastify, context, options.corsOrigin);
   openAIRoutes(fastify, context);
+  anthropicRoutes(fastify, context);
   textRoutes(fastify, context);
   stateRoutes(fastify, context);
-  unbuiltRoutes(fastify);
   welcomeRoutes(fastify, context);
   return { fastify, lifecycle: context.lifecycle };
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { countSchema, messagesSchema } from "./anthropic/schema.ts";
 import type { ServerLimits } from "./limits.ts";
 import { chatSchema, completionSchema, detokenizeSchema, eraseSchema, tokenizeSchema } from "./openai/schema.ts";
 import { VERSION } from "./version.ts";
@@ -49,8 +50,8 @@ const endpoints = (limits: Readonly<ServerLimits>): Endpoint[] => [
   { method: "get", path: "/v1/cache/tree", summary: "Nodes of the tree, bounded" },
   { method: "get", path: "/v1/cache/pages", summary: "Pages and who holds them, bounded" },
   { method: "post", path: "/v1/cache/erase", summary: "Removes a text, and all that was computed after it, from every history of the caller; answers a receipt", body: eraseSchema(limits) },
-  { method: "post", path: "/v1/messages", summary: "Not built yet" },
-  { method: "post", path: "/v1/messages/count_tokens", summary: "Not built yet" },
+  { method: "post", path: "/v1/messages", summary: "Anthropic's messages, whole or streamed, with context_management, cache_control and directives", body: messagesSchema(limits) },
+  { method: "post", path: "/v1/messages/count_tokens", summary: "Tokens of such a request, after its edits", body: countSchema(limits) },
   { method: "get", path: "/metrics", summary: "Prometheus metrics" },
   { method: "get", path: "/health", summary: "200 when ready, 503 with progress before" },
 ];

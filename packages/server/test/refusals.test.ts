@@ -284,8 +284,8 @@ describe("an address is refused that", () => {
     expect(await world.get("/v1/models/gpt-9")).toMatchObject({ status: 404, json: { error: { code: "model_not_found", param: "model" } } });
   });
 
-  test("is not built yet, in the dialect of its endpoint", async () => {
-    expect(await world.post("/v1/messages", {})).toMatchObject({ status: 422, json: { type: "error", error: { type: "invalid_request_error", kind: "unsupported" } } });
+  test("is answered in the dialect of its endpoint", async () => {
+    expect(await world.post("/v1/messages", {})).toMatchObject({ status: 400, json: { type: "error", error: { type: "invalid_request_error", kind: "invalid" } } });
     expect((await world.raw("GET", "/v1/messages")).json).toMatchObject({ type: "error", error: { code: "method_not_allowed" } });
   });
 });

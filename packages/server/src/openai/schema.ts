@@ -9,7 +9,7 @@ import type { BodySpec } from "./body.ts";
  * A null is an absent field, except for the context fields, which the directives package reads from the raw body.
  */
 
-const expected = (what: string) => ({ error: () => `expected ${what}` });
+export const expected = (what: string) => ({ error: () => `expected ${what}` });
 
 export const wholeNumber = (min: number, max: number) => {
   const message = expected(max === Number.MAX_SAFE_INTEGER ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`);
@@ -21,17 +21,17 @@ export const realNumber = (min: number, max: number) => {
   return z.number(message).min(min, message).max(max, message);
 };
 
-const flag = z.boolean(expected("true or false"));
-const text = z.string(expected("a string"));
-const name = z.string(expected("a non-empty string")).min(1, expected("a non-empty string"));
-const jsonObject = z.record(z.string(), z.unknown(), expected("an object"));
+export const flag = z.boolean(expected("true or false"));
+export const text = z.string(expected("a string"));
+export const name = z.string(expected("a non-empty string")).min(1, expected("a non-empty string"));
+export const jsonObject = z.record(z.string(), z.unknown(), expected("an object"));
 export const optional = <T extends z.ZodType>(schema: T) => schema.nullish();
-const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
+export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, expected(`one of ${values.map((value) => `"${value}"`).join(", ")}`));
 
-const COUNT = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+export const COUNT = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 /** The sampler takes 64 bits; JSON numbers are exact up to 2⁵³. */
-const seed = wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+export const seed = wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 
 /** `cheapest`: what an edit of the text does faster is done by it. */
 const cost = oneOf(["cheapest"]);

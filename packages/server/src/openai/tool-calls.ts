@@ -181,9 +181,11 @@ function readCall(json: string): Pick<AnsweredCall, "name" | "arguments"> | null
   if (typeof call?.name !== "string" || call.name === "") return null;
   const { name, arguments: given } = call;
   if (given === undefined || given === null) return { name, arguments: "{}" };
-  if (typeof given === "string") return { name, arguments: given };
-  return typeof given === "object" && !Array.isArray(given) ? { name, arguments: memberText(json, "arguments") } : null;
+  if (typeof given === "string") return isObject(parsed(given)) ? { name, arguments: given } : null;
+  return isObject(given) ? { name, arguments: memberText(json, "arguments") } : null;
 }
+
+const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function parsed(json: string): unknown {
   try {
