@@ -22,31 +22,45 @@ interface Cluster {
 export function eraseSets(log: Log, tasks: readonly Task[], param: (task: Task) => string): EraseSet[] {
   const forgets = tasks.filter((task): task is Forget => task.operation.kind === "edit");
   const clusters = clustersOf(forgets, param);
-  const common = commonPath(log, clusters);
+  const all = commonPath(log, clusters, () => false);
+  const together = commonPath(log, clusters, erasesText);
   const sets = clusters.flatMap((cluster, i) =>
-    cluster.forgets.filter(({ operation }) => operation.erases && operation.target[1] > operation.target[0]).map((forget) => new LazyEraseSet(log, cluster, forget, () => common(i))),
+    cluster.forgets.filter(erasesText).map((forget) => new LazyEraseSet(log, cluster, forget, { all: () => all(i), together: () => together(i) })),
   );
   return sets.toSorted((a, b) => a.directive - b.directive);
 }
 
+/** An insertion forgets nothing, and an edit that is only cheaper leaves its text where it is. */
+const erasesText = ({ operation: { erases, target } }: Forget): boolean => erases && target[1] > target[0];
+
 /** An erase set whose texts are made when somebody erases by it. */
 class LazyEraseSet implements EraseSet {
   readonly directive: number;
-  readonly #spell: () => EraseSet["path"];
+  readonly #spell: (before: EraseSet["path"]) => EraseSet["path"];
+  readonly #before: { all: () => EraseSet["path"]; together: () => EraseSet["path"] };
   #path: EraseSet["path"] | undefined;
+  #together: EraseSet["path"] | undefined;
 
-  constructor(log: Log, cluster: Cluster, forget: Forget, before: () => EraseSet["path"]) {
+  constructor(log: Log, cluster: Cluster, forget: Forget, before: { all: () => EraseSet["path"]; together: () => EraseSet["path"] }) {
     this.directive = forget.index;
-    this.#spell = () => [...before(), choicesOf(log, cluster, cluster.forgets.filter((other) => other !== forget), forget)];
+    this.#before = before;
+    this.#spell = (front) => [...front, choicesOf(log, cluster, subsets(cluster.forgets.filter((other) => other !== forget)), forget)];
   }
 
   get path(): EraseSet["path"] {
-    return (this.#path ??= this.#spell());
+    return (this.#path ??= this.#spell(this.#before.all()));
+  }
+
+  get together(): EraseSet["path"] {
+    return (this.#together ??= this.#spell(this.#before.together()));
   }
 }
 
-/** What stands before the n-th cluster. The sets of all forgets have the beginning of their paths in common. */
-function commonPath(log: Log, clusters: readonly Cluster[]): (count: number) => EraseSet["path"] {
+/**
+ * What stands before the n-th cluster; forgets that are `applied` were in every history. The sets of all forgets have the beginning of
+ * their paths in common.
+ */
+function commonPath(log: Log, clusters: readonly Cluster[], applied: (forget: Forget) => boolean): (count: number) => EraseSet["path"] {
   const choices: EraseChoice[][] = [];
   return (count) => {
     const path: EraseChoice[][] = [];
@@ -54,15 +68,15 @@ function commonPath(log: Log, clusters: readonly Cluster[]): (count: number) => 
       const { start, forgets } = clusters[i]!;
       const done = clusters[i - 1]?.end ?? 0;
       if (start > done) path.push([{ tokens: log.tokens.subarray(done, start), from: 0 }]);
-      if (i < count) path.push((choices[i] ??= choicesOf(log, clusters[i]!, forgets, null)));
+      if (i < count) path.push((choices[i] ??= choicesOf(log, clusters[i]!, subsets(forgets.filter((forget) => !applied(forget)), forgets.filter(applied)), null)));
     }
     return path;
   };
 }
 
-/** What may stand in the place of a cluster, by which of some forgets were applied. */
-function choicesOf(log: Log, cluster: Cluster, forgets: readonly Forget[], target: Forget | null): EraseChoice[] {
-  return distinct(subsets(forgets).flatMap((applied) => choiceOf(log, cluster, applied, target)));
+/** What may stand in the place of a cluster, by which forgets were applied. */
+function choicesOf(log: Log, cluster: Cluster, combinations: readonly Forget[][], target: Forget | null): EraseChoice[] {
+  return distinct(combinations.flatMap((applied) => choiceOf(log, cluster, applied, target)));
 }
 
 function clustersOf(forgets: readonly Forget[], param: (task: Task) => string): Cluster[] {
@@ -98,8 +112,9 @@ function choiceOf(log: Log, cluster: Cluster, applied: readonly Forget[], target
   return [{ tokens: edited.tokens.slice(0, left.ranges[left.ranges.length - 1]![1]), from: left.ranges[0]![0] }];
 }
 
-function subsets<T>(items: readonly T[]): T[][] {
-  return items.reduce<T[][]>((all, item) => all.concat(all.map((some) => some.concat([item]))), [[]]);
+/** All combinations of some items, each with those that are always there. */
+function subsets<T>(items: readonly T[], always: readonly T[] = []): T[][] {
+  return items.reduce<T[][]>((all, item) => all.concat(all.map((some) => some.concat([item]))), [[...always]]);
 }
 
 function distinct(choices: readonly EraseChoice[]): EraseChoice[] {
@@ -111,10 +126,10 @@ function distinct(choices: readonly EraseChoice[]): EraseChoice[] {
 export interface EraseWalk {
   /** First cell that must go; −1 while the history does not have the target's text. Once found, all cells behind it go too. */
   readonly found: number;
-  readonly threads: readonly Thread[];
+  readonly threads: readonly EraseThread[];
 }
 
-interface Thread {
+export interface EraseThread {
   step: number;
   choice: number;
   offset: number;
@@ -126,14 +141,14 @@ interface Thread {
  * Begins to follow a history from the root of a tree. Feed `advanceErase` every cell of the log in order (cells that events inserted
  * are left out: the key of the event tells how many there are); branches of the tree go on from the same state.
  */
-export function startErase(set: EraseSet): EraseWalk {
+export function startErase(set: Pick<EraseSet, "path">): EraseWalk {
   return { found: -1, threads: entered(set, 0) };
 }
 
 /** The walk after one more cell. Without threads and nothing found, the history is not in the set. */
-export function advanceErase(set: EraseSet, walk: EraseWalk, token: number, cell: number): EraseWalk {
+export function advanceErase(set: Pick<EraseSet, "path">, walk: EraseWalk, token: number, cell: number): EraseWalk {
   if (walk.found >= 0) return walk;
-  const threads: Thread[] = [];
+  const threads: EraseThread[] = [];
   for (const { step, choice, offset, since } of walk.threads) {
     const { tokens, from } = set.path[step]![choice]!;
     if (tokens[offset] !== token) continue;
@@ -143,14 +158,25 @@ export function advanceErase(set: EraseSet, walk: EraseWalk, token: number, cell
     else if (last) return { found: begun, threads: [] };
     else threads.push(...entered(set, step + 1));
   }
-  return { found: -1, threads };
+  return { found: -1, threads: threads.length > 1 ? once(threads) : threads };
+}
+
+/** Ways that meet again go on as one: in a log that repeats itself their number would double with every forget. */
+function once(threads: readonly EraseThread[]): EraseThread[] {
+  const known = new Map<string, EraseThread>();
+  for (const thread of threads) {
+    const key = `${thread.step}:${thread.choice}:${thread.offset}`;
+    const other = known.get(key);
+    if (other === undefined || thread.since < other.since) known.set(key, thread);
+  }
+  return [...known.values()];
 }
 
 /**
  * The texts of a set one by one: raw tokens up to the target's end, and how many stand before it. Their number doubles with each
  * other forget before the target; a tree that can follow `advanceErase` needs none of them.
  */
-export function* eraseTexts({ path }: EraseSet): Generator<EraseChoice> {
+export function* eraseTexts({ path }: Pick<EraseSet, "path">): Generator<EraseChoice> {
   const chosen = path.map(() => 0);
   for (let step = 0; step >= 0; ) {
     yield joined(path, chosen);
@@ -171,6 +197,6 @@ function joined(path: EraseSet["path"], chosen: readonly number[]): EraseChoice 
 }
 
 /** Threads at the beginning of a step; an empty text leads on to the next. */
-function entered(set: EraseSet, step: number): Thread[] {
+function entered(set: Pick<EraseSet, "path">, step: number): EraseThread[] {
   return (set.path[step] ?? []).flatMap(({ tokens }, choice) => (tokens.length > 0 ? [{ step, choice, offset: 0, since: -1 }] : entered(set, step + 1)));
 }

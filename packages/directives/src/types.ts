@@ -162,6 +162,11 @@ export interface Retention {
 export interface EraseSet {
   directive: number;
   path: readonly (readonly EraseChoice[])[];
+  /**
+   * The same for whoever carries out all sets of a log: of other forgets in front only those choices in which all that erase were
+   * applied. In any other history one of their texts stands in front of this one, and is erased with all that is behind it.
+   */
+  together: EraseSet["path"];
 }
 
 /** One of the texts that may stand at a place of the log: other forgets of the request may have been applied to a history or not. */

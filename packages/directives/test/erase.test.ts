@@ -5,7 +5,7 @@ import { naiveFold } from "./naive-fold.ts";
 import { Random, randomDirectives, tokenLog } from "./random-logs.ts";
 
 /** First cell of a history that a set takes; −1: none. */
-function firstErased(set: EraseSet, history: readonly number[]): number {
+function firstErased(set: Pick<EraseSet, "path">, history: readonly number[]): number {
   let walk = startErase(set);
   history.forEach((token, cell) => (walk = advanceErase(set, walk, token, cell)));
   return walk.found;
@@ -92,6 +92,43 @@ test("the texts of a set are all combinations of what other forgets left", () =>
     { text: [100, 101, 900, 104, 106, 107, 108], from: 5 },
   ]);
   for (const { text, from } of texts) expect(firstErased(erase[0]!, text)).toBe(from);
+});
+
+test("carried out together, the sets need no text in which another forget was left out (random logs)", () => {
+  let shorter = 0;
+  for (let seed = 1; seed <= 400; seed++) {
+    const random = new Random(seed);
+    const log = tokenLog(random.int(4, 14));
+    const directives = randomDirectives(random, log, { forget: 1 }, 5).filter(({ mode }) => mode === "forget");
+    const sets = erasedBy(log, directives);
+    if (sets.length === 0) continue;
+    const first = (history: readonly number[], of: (set: EraseSet) => EraseSet["path"]) =>
+      Math.min(...sets.map((set) => firstErased({ path: of(set) }, history)).map((cell) => (cell < 0 ? Infinity : cell)));
+    for (const applied of combinations(directives)) {
+      const text = naiveFold(log, applied).tokens;
+      expect(first(text, ({ together }) => together), `seed ${seed}: ${JSON.stringify([directives, applied])}`).toBe(first(text, ({ path }) => path));
+    }
+    const formsOf = (path: EraseSet["path"]) => path.reduce((forms, choices) => forms * choices.length, 1);
+    for (const { path, together } of sets) if (formsOf(together) < formsOf(path)) shorter++;
+  }
+  expect(shorter).toBeGreaterThan(50);
+});
+
+test("many forgets have one text each when they are carried out together; insertions may still have been there or not", () => {
+  const log = tokenLog(3000);
+  const many = fold(log, Array.from({ length: 1000 }, (_, i) => forget(3 * i, 3 * i + 2, [], 3000))).erase;
+  expect(many).toHaveLength(1000);
+  for (const { together } of [many[0]!, many[500]!, many[999]!]) expect([...eraseTexts({ path: together })]).toHaveLength(1);
+  const inserted = fold(log, [forget(50, 60, [], 3000), ...Array.from({ length: 4 }, (_, i) => forget(5 * i, 5 * i, [900 + i], 3000))]).erase;
+  expect([...eraseTexts({ path: inserted[0]!.together })]).toHaveLength(16);
+});
+
+test("a history is followed in time bound by its length, though the log repeats itself and every forget doubles the ways", () => {
+  const log = { ...tokenLog(400), tokens: new Int32Array(400).fill(7) };
+  const [set] = fold(log, [...Array.from({ length: 150 }, (_, i) => forget(2 * i, 2 * i, [7], 400)), forget(320, 330, [], 400)]).erase;
+  const before = performance.now();
+  expect(firstErased({ path: set!.together }, Array.from({ length: 480 }, () => 7))).toBeGreaterThan(300);
+  expect(performance.now() - before).toBeLessThan(5_000);
 });
 
 function nested(count: number): Directive[] {

@@ -1,19 +1,10 @@
-import { bornCellsOf, eraseTexts, type EraseSet } from "@palimpsest/directives";
+import { bornCellsOf, type EraseSet } from "@palimpsest/directives";
 import type { ModelInfo } from "@palimpsest/kernels-cuda";
 import { cellOps, PagePool, type CellLease } from "@palimpsest/kvstore";
 import { namespaceKey, RadixTree, type Erasure, type MatchLease, type Path } from "@palimpsest/radix";
+import { textsToErase } from "./erasure.ts";
 import { EngineError } from "./errors.ts";
 import type { EngineLimits } from "./limits.ts";
-
-/** Throws where a log's forgets combine to more texts than can be searched for. */
-export function refuseErasures(sets: readonly EraseSet[]): void {
-  for (const { path, directive } of sets) {
-    const texts = path.reduce((product, choices) => product * choices.length, 1);
-    if (texts <= ERASE_TEXTS_MAX) continue;
-    const message = `directive ${directive}: with the forgets in front of it, its text may have stood in ${texts} forms; at most ${ERASE_TEXTS_MAX} can be erased`;
-    throw new EngineError("erasure_unsupported", message, `directives[${directive}]`);
-  }
-}
 
 export interface CacheOptions {
   pages: number;
@@ -26,9 +17,6 @@ export interface CacheOptions {
 
 /** Why the tree may not take cells, which is no fault of theirs. */
 const REFUSALS: ReadonlySet<unknown> = new Set(["nodes_exceeded", "namespaces_exceeded", "path_unknown", "path_erased"]);
-
-/** Forms that a text to erase may have, one for each choice of other forgets before it. */
-const ERASE_TEXTS_MAX = 1024;
 
 /**
  * The pages of the pool, the tree that says which cells they hold, and what is promised of them. Binds the tree's opaque values to the
@@ -126,9 +114,9 @@ export class Cache {
     return this.tree.erase((name) => name === namespace, { tokens, from, ...(except === undefined ? {} : { except }) });
   }
 
-  /** Carries out what the forgets of a log ask for. The path of the edited log itself stays. */
-  eraseSets(namespace: string, sets: readonly EraseSet[], except: Path): Erasure[] {
-    return sets.flatMap((set) => [...eraseTexts(set)].map(({ tokens, from }) => this.erase(namespace, tokens, from, except)));
+  /** Carries out what the forgets of a log ask for, also in what `running` paths compute now. The path of the edited log itself stays. */
+  eraseSets(namespace: string, sets: readonly EraseSet[], except: Path, running: readonly Path[]): Erasure[] {
+    return sets.flatMap((set) => textsToErase(set, this.tree, namespace, running).map(({ tokens, from }) => this.erase(namespace, tokens, from, except)));
   }
 
   /** Throws unless pool and tree are consistent in themselves. For tests: walks everything. */

@@ -4,7 +4,7 @@ import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
 import { patternHash } from "@palimpsest/kvstore";
 import type { Erasure } from "@palimpsest/radix";
 import { Answer } from "./answer.ts";
-import { Cache, refuseErasures } from "./cache.ts";
+import { Cache } from "./cache.ts";
 import { erasedOf, pathOf } from "./erasure.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { EngineError } from "./errors.ts";
@@ -81,11 +81,11 @@ export class Engine {
   /** Queues a request; what can never be computed throws here. Its cells are in the tree before its last event is delivered. */
   generate(request: GenerateRequest): Generation {
     const sequence = this.#sequence(request);
-    refuseErasures(request.fold.erase);
     this.#scheduler.enqueue(sequence, this.#clock());
     if (request.fold.erase.length > 0) {
       const { erase } = request.fold;
-      sequence.erased = this.#complete(this.#cache.eraseSets(sequence.namespace, erase, sequence.path()), erase.map(pathOf));
+      const running = this.#scheduler.running.filter(({ namespace }) => namespace === sequence.namespace).map((other) => other.path());
+      sequence.erased = this.#complete(this.#cache.eraseSets(sequence.namespace, erase, sequence.path(), running), erase.map(pathOf));
     }
     const { signal } = request;
     if (signal !== undefined) {

@@ -56,14 +56,6 @@ test("who reads erased cells when they are erased reads on, and brings nothing b
   audit();
 });
 
-test("too many forgets in one log are refused before anything is erased", () => {
-  const { engine } = scriptedEngine({ pages: 100 });
-  const tokens = log(60);
-  const many = Array.from({ length: 12 }, (_, i) => forget([3 * i, 3 * i + 2], 60));
-  expect(() => engine.generate(request(tokens, many))).toThrow(expect.objectContaining({ kind: "unsupported", code: "erasure_unsupported", param: expect.stringMatching(/^directives\[/) }));
-  expect(engine.state()).toMatchObject({ waiting: 0, running: 0 });
-});
-
 test("what a scratch hides goes first, before what is older", async () => {
   const { engine, audit } = scriptedEngine({ pages: 16, pageSize: 16 });
   await collect(engine.generate(request(log(48, 1), [], { maxTokens: 1 })));

@@ -5,8 +5,8 @@ import { EraseRun, Fences } from "./erase.ts";
 import { RadixError } from "./errors.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { PathLease } from "./lease.ts";
-import { findChild, type Node } from "./node.ts";
-import type { OwnedCells } from "./pattern.ts";
+import { childrenOf, findChild, type Node } from "./node.ts";
+import type { Cells, OwnedCells } from "./pattern.ts";
 import { PinBook } from "./pins.ts";
 import { leastRecentlyUsed, type EvictionPolicy } from "./policy.ts";
 import { evictedNode } from "./evicted.ts";
@@ -198,6 +198,20 @@ export class RadixTree<V> {
     const run = new EraseRun(this.#store, pattern, this.#ownedCells);
     for (const [namespace, root] of this.#store.roots) if (covers(namespace)) run.search(root);
     return run.finish(epoch);
+  }
+
+  /**
+   * Goes over the paths of a namespace from their beginnings, for texts that no pattern can say. `step` gets what it made of the cells in
+   * front and the cells of one node, with the event before them; null ends the way. Changes nothing.
+   */
+  follow<S>(namespace: string, begin: S, step: (state: S, cells: Cells) => S | null): void {
+    const root = this.#store.roots.get(namespace);
+    const open = root === undefined ? [] : childrenOf(root).map((node) => ({ node, state: begin }));
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const { event, block, offset, length, start } = next.node;
+      const state = step(next.state, { event, tokens: block.tokens, offset, length, start });
+      if (state !== null) for (const node of childrenOf(next.node)) open.push({ node, state });
+    }
   }
 
   /** Pinned cells of an account, each as often as it is pinned. */
