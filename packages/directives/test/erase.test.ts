@@ -15,6 +15,8 @@ function forget(start: number, end: number, tokens: number[], at: number): Direc
   return { op: "splice", target: { tokens: [start, end] }, with: tokens, mode: "forget", at: { token: at } };
 }
 
+const formsOf = (path: EraseSet["path"]) => path.reduce((forms, choices) => forms * choices.length, 1);
+
 test("a forget reaches every history that begins with the log's text up to the target's end", () => {
   const log = tokenLog(12);
   const [set] = fold(log, [forget(3, 6, [900], 8)]).erase;
@@ -108,7 +110,6 @@ test("carried out together, the sets need no text in which another forget was le
       const text = naiveFold(log, applied).tokens;
       expect(first(text, ({ together }) => together), `seed ${seed}: ${JSON.stringify([directives, applied])}`).toBe(first(text, ({ path }) => path));
     }
-    const formsOf = (path: EraseSet["path"]) => path.reduce((forms, choices) => forms * choices.length, 1);
     for (const { path, together } of sets) if (formsOf(together) < formsOf(path)) shorter++;
   }
   expect(shorter).toBeGreaterThan(50);

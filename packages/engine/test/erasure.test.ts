@@ -21,13 +21,16 @@ function firstErased(sets: readonly EraseSet[], history: readonly number[]): num
   return Math.min(...found);
 }
 
+const forms = (path: EraseSet["path"]) => path.reduce((product, choices) => product * choices.length, 1);
+
+const named = (texts: readonly { tokens: Int32Array; from: number }[]) => texts.map(({ tokens, from }) => `${from}: ${tokens.join(" ")}`);
+
 /** So many insertions in front that their combinations cannot be listed, then two texts to erase. */
 const INSERTIONS = Array.from({ length: 14 }, (_, index) => forget(2 * index, 2 * index, [60]));
 const FORGETS = [...INSERTIONS, forget(35, 40, [60]), forget(45, 50)];
 
 test("a text behind more combinations of other forgets than can be listed is found in the histories that there are", async () => {
   const folded = fold({ tokens: Int32Array.from(log), header: LENGTH, contextLength: 4096 }, FORGETS);
-  const forms = (path: EraseSet["path"]) => path.reduce((product, choices) => product * choices.length, 1);
   expect(folded.erase.map(({ together }) => forms(together))).toEqual([2 ** 14, 2 ** 14]);
   for (let seed = 1; seed <= 30; seed++) {
     const random = randomOf(seed);
@@ -59,7 +62,6 @@ test("the texts that are found in histories are those that would have been liste
     const paths = Array.from({ length: 4 }, () => ({ tokens: Int32Array.from(applied(some.filter(() => random.chance(0.5)))), events: [] }));
     const nothing = { follow: () => undefined };
     for (const set of erase) {
-      const named = (texts: readonly { tokens: Int32Array; from: number }[]) => texts.map(({ tokens, from }) => `${from}: ${tokens.join(" ")}`);
       const listed = named(textsToErase(set, nothing, "tests", []));
       const found = named(textsToErase(set, nothing, "tests", paths, 0));
       expect(listed, `seed ${seed}`).toEqual(expect.arrayContaining(found));
