@@ -3,6 +3,9 @@ import { LIMITS } from "./limits.ts";
 
 const count = () => z.int().min(0);
 
+/** What a union says of a value that resembles none of its members; of one that does, the member speaks. */
+export const forms = (...list: string[]) => ({ error: ({ code }: { code?: string }) => (code === "invalid_union" ? `Expected ${list.slice(0, -1).join(", ")} or ${list.at(-1)}` : undefined) });
+
 /**
  * A list of integers from 0, checked in one loop: a request may hold millions of them, and a schema for each number takes ten times as
  * long. The metadata is what JSON Schema says of such a list.
@@ -22,30 +25,33 @@ function counts(least: number, most: number): z.ZodType<number[]> {
 
 /** B of the grammar: after message i, or before token n. Absent in a directive: the end of the log. */
 export const boundarySchema = z
-  .union([z.strictObject({ message: count() }), z.strictObject({ token: count() })])
+  .union([z.strictObject({ message: count() }), z.strictObject({ token: count() })], forms('{"message": i}', '{"token": n}'))
   .describe("After message i, or before token n (after the first n tokens). Absent: the end of the log.");
 
 export const partSchema = z.enum(["content", "thinking", "tool_calls", "tool_result"]);
 
 /** T of the grammar: messages or a part of them, a half-open range of tokens, or an exact text inside a message. */
 export const targetSchema = z
-  .union([
-    z.strictObject({
-      messages: counts(1, LIMITS.messageIds),
-      part: partSchema.optional(),
-    }),
-    z.strictObject({ tokens: z.tuple([count(), count()]) }),
-    z.strictObject({
-      text: z.strictObject({
-        message: count(),
-        exact: z.string().min(1).max(LIMITS.textCharacters),
-        occurrence: z.int().min(1).optional(),
+  .union(
+    [
+      z.strictObject({
+        messages: counts(1, LIMITS.messageIds),
+        part: partSchema.optional(),
       }),
-    }),
-  ])
+      z.strictObject({ tokens: z.tuple([count(), count()]) }),
+      z.strictObject({
+        text: z.strictObject({
+          message: count(),
+          exact: z.string().min(1).max(LIMITS.textCharacters),
+          occurrence: z.int().min(1).optional(),
+        }),
+      }),
+    ],
+    forms('{"messages": [ids]}', '{"tokens": [start, end]}', '{"text": {"message": i, "exact": "…"}}'),
+  )
   .describe("Message ids and token numbers count the request's own log from 0, whatever earlier directives did.");
 
 /** What a splice puts in the target's place. */
 export const replacementSchema = z
-  .union([z.string().max(LIMITS.textCharacters), counts(0, LIMITS.replacementTokens)])
+  .union([z.string().max(LIMITS.textCharacters), counts(0, LIMITS.replacementTokens)], forms("a text", "an array of token ids"))
   .describe("Text (tokenised alone, without BOS, control tokens as text) or token ids.");

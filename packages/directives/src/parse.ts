@@ -47,7 +47,7 @@ function deepest(issues: readonly z.core.$ZodIssue[], value: unknown): { path: P
   }
   if (issue.code !== "invalid_union") return { path: [...issue.path], message: `${issue.message}.` };
   const member = memberLike(issue.errors, at(value, issue.path));
-  if (!member) return { path: [...issue.path], message: "The object has none of the forms that are allowed here." };
+  if (!member) return { path: [...issue.path], message: `${issue.message}.` };
   const inner = deepest(member, at(value, issue.path));
   return { path: [...issue.path, ...inner.path], message: inner.message };
 }
@@ -56,9 +56,12 @@ function deepest(issues: readonly z.core.$ZodIssue[], value: unknown): { path: P
 function memberLike(errors: readonly (readonly z.core.$ZodIssue[])[], value: unknown): readonly z.core.$ZodIssue[] | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const misses = (issue: z.core.$ZodIssue) => issue.path.length === 1 && at(value, issue.path) === undefined;
-  const candidates = errors.filter((issues) => !issues.some(misses));
+  const candidates = errors.filter((issues) => !issues.some((issue) => misses(issue) || isOtherType(issue)));
   return candidates.reduce<readonly z.core.$ZodIssue[] | undefined>((best, issues) => (best && depth(best) >= depth(issues) ? best : issues), undefined);
 }
+
+/** The value is no object, or not the one that the member takes. */
+const isOtherType = (issue: z.core.$ZodIssue): boolean => issue.path.length === 0 && issue.code !== "unrecognized_keys";
 
 const depth = (issues: readonly z.core.$ZodIssue[]): number => issues[0]!.path.length;
 

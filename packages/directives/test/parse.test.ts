@@ -94,3 +94,15 @@ test.each<[string, object, string]>([
 ])("%s is refused by field", (_name, directive, field) => {
   expect(refusal([directive])).toMatchObject({ kind: "invalid", code: "directive_invalid", param: `directives[0].${field}` });
 });
+
+test.each<[string, object, string]>([
+  ["a target without a form", { op: "drop", target: {} }, 'Expected {"messages": [ids]}, {"tokens": [start, end]} or {"text": {"message": i, "exact": "…"}}. Got {}.'],
+  ["a target of a misspelt form", { op: "drop", target: { message: [3] } }, 'Expected {"messages": [ids]}, {"tokens": [start, end]} or {"text": {"message": i, "exact": "…"}}. Got {"message":[3]}.'],
+  ["no target", { op: "drop" }, 'Expected {"messages": [ids]}, {"tokens": [start, end]} or {"text": {"message": i, "exact": "…"}}. Nothing came.'],
+  ["a boundary that is a number", { op: "reposition", at: 3 }, 'Expected {"message": i} or {"token": n}. Got 3.'],
+  ["a replacement of another type", { op: "splice", target: { tokens: [1, 2] }, with: { text: "a" } }, 'Expected a text or an array of token ids. Got {"text":"a"}.'],
+  ["a pin until something else", { op: "pin", target: { tokens: [1, 2] }, until: { turn: 1 } }, 'Expected {"turns": n} or {"seconds": n}. Got {"turn":1}.'],
+  ["half a range", { op: "drop", target: { tokens: [1] } }, "Too small: expected array to have >=2 items. Got [1]."],
+])("%s is told which forms there are, or what is wrong in the nearest one", (_what, directive, message) => {
+  expect(refusal([directive]).message).toBe(message);
+});

@@ -26,3 +26,14 @@ export function nearest(word: string, candidates: Iterable<string>, limit = Numb
   }
   return best;
 }
+
+/**
+ * The candidate that somebody who wrote `word` may have meant: one with few letters wrong, a third at most, or one that contains the word
+ * or is contained in it. Null where a guess would be a poor one.
+ */
+export function likely(word: string, candidates: Iterable<string>): string | null {
+  const list = [...candidates];
+  const close = nearest(word, list, Math.max(1, Math.floor(word.length / 3)));
+  if (close !== null || word.length < 3) return close;
+  return nearest(word, list.filter((candidate) => candidate.includes(word) || (candidate.length >= 3 && word.includes(candidate))));
+}

@@ -99,6 +99,32 @@ describe("a chat answer", () => {
   });
 });
 
+describe("the number of generated tokens", () => {
+  const WAYS: [what: string, body: object, ids: number[], reason: string][] = [
+    ["at the end of the turn", {}, scriptOf("Hello."), "stop"],
+    ["at its length", { max_tokens: 3 }, scriptOf("Hel"), "length"],
+    ["at its length exactly where it would have ended", { max_tokens: 6 }, scriptOf("Hello."), "length"],
+    ["past the end of the turn", { ignore_eos: true, max_tokens: 8 }, [...scriptOf("Hello."), IM_END, IM_END], "length"],
+    ["at a stop string", { stop: "lo" }, scriptOf("Hello"), "stop"],
+    ["at a stop string that is the whole answer", { stop: "Hello." }, scriptOf("Hello."), "stop"],
+    ["at a stop string that ends with the length", { stop: "l", max_tokens: 3 }, scriptOf("Hel"), "stop"],
+    ["in a tail that might have become a stop string", { stop: ".x" }, scriptOf("Hello."), "stop"],
+    ["at a stop token", { stop_token_ids: ["o".charCodeAt(0)] }, scriptOf("Hell"), "stop"],
+    ["before it began", { max_tokens: 0 }, [], "length"],
+  ];
+
+  test.each(WAYS)("is that of its ids when it ended %s, whole and streamed, at both endpoints", async (_what, body, ids, reason) => {
+    for (const [path, prompt] of [["/v1/chat/completions", HI], ["/v1/completions", { prompt: "p" }]] as const) {
+      const request = { ...prompt, max_tokens: 40, ...body, return_token_ids: true };
+      const whole = (await world.post(path, request)).json as Chunk;
+      expect(whole).toMatchObject({ usage: { completion_tokens: ids.length }, choices: [{ token_ids: ids, finish_reason: reason }] });
+      const chunks = await streamed(path, { ...request, stream_options: { include_usage: true } });
+      expect(chunks.flatMap((chunk) => chunk.choices[0]?.token_ids ?? [])).toEqual(ids);
+      expect(chunks.at(-1)).toMatchObject({ usage: { completion_tokens: ids.length } });
+    }
+  });
+});
+
 describe("a completion", () => {
   test("of ids equals that of their text", async () => {
     const text = await complete({ prompt: "abc", return_token_ids: true });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseBytes, parseFlags } from "../src/cli/flags.ts";
 import { SERVE_FLAGS } from "../src/cli/flagset.ts";
-import { editDistance, nearest } from "../src/nearest.ts";
+import { editDistance, likely, nearest } from "../src/nearest.ts";
 
 const parse = (...args: string[]) => parseFlags(SERVE_FLAGS, args);
 
@@ -19,7 +19,13 @@ describe("flags of the command line", () => {
   test.each([
     [["--prot", "1"], "unknown flag --prot; the nearest is --port"],
     [["--cach-mem=1"], "the nearest is --cache-mem"],
-    [["-p", "1"], "unknown flag -p"],
+    [["-p", "1"], "unknown flag -p; --help lists all"],
+    [["--bogus", "1"], "unknown flag --bogus; --help lists all"],
+    [["--cache-memory", "1"], "the nearest is --cache-mem"],
+    [["--level", "info"], "the nearest is --log-level"],
+    [["--port", "--log-level", "info"], "--port needs a value, and --log-level behind it is a flag: --port N"],
+    [["--model", "--ctx=64"], "--model needs a value, and --ctx behind it is a flag"],
+    [["--kernels", "--nonsense"], "--kernels needs a value, and --nonsense behind it is a flag"],
     [["--port"], "--port needs a value"],
     [["--port", "80.5"], "--port expected a whole number from 0 to 65535"],
     [["--port", "-1"], "--port expected a whole number"],
@@ -42,6 +48,14 @@ describe("flags of the command line", () => {
     expect(() => parse(flag, value)).toThrowError(expect.objectContaining({ kind: "unsupported", param: flag }) as Error);
   });
 
+  test("a value that begins like a flag is written with an equals sign", () => {
+    expect(parse("--model=--odd.gguf").flags.text("model")).toBe("--odd.gguf");
+  });
+
+  test("a poor guess is not made", () => {
+    for (const args of [["--zzz", "1"], ["--kernels", "cpu"], ["--log-level", "loud"]]) expect(() => parse(...args)).toThrowError(expect.objectContaining({ message: expect.not.stringContaining("nearest") as string }) as Error);
+  });
+
   test("sizes have binary and decimal units", () => {
     expect(["2GiB", "2g", "2GB", "512 MiB", "7", "1.5k"].map(parseBytes)).toEqual([2 ** 31, 2 ** 31, 2e9, 2 ** 29, 7, 1536]);
     expect(["", "GiB", "-1", "1e3", "1 2"].map(parseBytes)).toEqual([null, null, null, null, null]);
@@ -54,6 +68,11 @@ describe("the nearest name", () => {
     expect(editDistance("", "abc")).toBe(3);
     expect(editDistance("kitten", "sitting")).toBe(3);
     expect(editDistance("same", "same")).toBe(0);
+  });
+
+  test("is likely when few letters are wrong, or one contains the other", () => {
+    const names = ["pages", "page-size", "port", "log-level", "ctx"];
+    expect(["prot", "page", "pagesize", "bogus", "level", "max-ctx", "x", "host"].map((word) => likely(word, names))).toEqual(["port", "pages", "page-size", null, "log-level", "ctx", null, null]);
   });
 
   test("is none when all are farther than the limit", () => {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { boundarySchema, targetSchema } from "../grammar.ts";
+import { boundarySchema, forms, targetSchema } from "../grammar.ts";
 import { defineVerb } from "../registry.ts";
 import type { Scanner } from "../scanner.ts";
 import type { Directive } from "../types.ts";
@@ -8,7 +8,7 @@ export const pinSchema = z.strictObject({
   op: z.literal("pin"),
   target: targetSchema,
   until: z
-    .union([z.strictObject({ turns: z.int().min(1) }), z.strictObject({ seconds: z.number().positive() })])
+    .union([z.strictObject({ turns: z.int().min(1) }), z.strictObject({ seconds: z.number().positive() })], forms('{"turns": n}', '{"seconds": n}'))
     .optional()
     .describe("Ends after n assistant messages behind the boundary, or n seconds after the request. Absent: lasts as long as requests repeat it."),
   at: boundarySchema.optional(),

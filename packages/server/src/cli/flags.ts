@@ -1,5 +1,5 @@
 import { ServerError } from "../errors.ts";
-import { nearest } from "../nearest.ts";
+import { likely } from "../nearest.ts";
 
 interface FlagBase {
   /** Without the dashes. */
@@ -46,7 +46,7 @@ export function parseFlags(known: readonly Flag[], args: readonly string[]): Com
     const [written, inline] = splitAtEquals(arg);
     const flag = findFlag(known, written);
     if (flag.kind === "switch" && inline !== undefined) throw flagError(flag, `takes no value, got "${inline}"`);
-    const value = flag.kind === "switch" ? true : readValue(flag, inline ?? args[++i]);
+    const value = flag.kind === "switch" ? true : readValue(flag, inline ?? valueBehind(flag, args[++i]));
     const earlier = found.get(flag.name) ?? [];
     if (earlier.length > 0 && !(flag.kind === "text" && flag.repeated === true)) throw flagError(flag, "is given twice; keep one");
     found.set(flag.name, [...earlier, value]);
@@ -61,7 +61,7 @@ export function flagHelp(known: readonly Flag[]): string {
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
 }
 
-/** `512MiB`, `2GiB`, `1.5gb`, `1048576` → bytes; null when it is none of these. */
+/** `512MiB`, `2GiB`, `1.5gb`, `1048576` → bytes; null when it is none of these. KiB, MiB, GiB and a letter alone are powers of 1024, KB, MB, GB of 1000. */
 export function parseBytes(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)\s*(b|kib|mib|gib|tib|kb|mb|gb|tb|k|m|g|t)?$/i.exec(text.trim());
   if (match === null) return null;
@@ -82,11 +82,17 @@ function splitAtEquals(arg: string): [string, string | undefined] {
   return at === -1 ? [arg, undefined] : [arg.slice(0, at), arg.slice(at + 1)];
 }
 
+/** The argument behind a flag. One that is a flag itself is no value: it would be swallowed. */
+function valueBehind(flag: Flag, arg: string | undefined): string | undefined {
+  if (arg === undefined || !/^--[A-Za-z]/.test(arg)) return arg;
+  throw flagError(flag, `needs a value, and ${splitAtEquals(arg)[0]} behind it is a flag: ${usage(flag)} (a value that begins so is written --${flag.name}=${arg})`);
+}
+
 function findFlag(known: readonly Flag[], written: string): Flag {
   const flag = known.find((candidate) => written === `--${candidate.name}`);
   if (flag !== undefined) return flag;
-  const near = nearest(written.replace(/^-+/, ""), known.map((candidate) => candidate.name));
-  const hint = near === null ? "" : `; the nearest is --${near}`;
+  const near = likely(written.replace(/^-+/, ""), known.map((candidate) => candidate.name));
+  const hint = near === null ? "; --help lists all" : `; the nearest is --${near}`;
   throw new ServerError("flag_invalid", `unknown flag ${written}${hint}`, { param: written });
 }
 
@@ -103,14 +109,15 @@ function readValue(flag: Exclude<Flag, { kind: "switch" }>, text: string | undef
     }
     case "bytes": {
       const bytes = parseBytes(text);
-      if (bytes === null) throw flagError(flag, `expected a size such as 512MiB or 2GiB, got "${text}"`);
+      if (bytes === null) throw flagError(flag, `expected a size such as 512MiB or 2GiB (GB is decimal), got "${text}"`);
       return bytes;
     }
     case "choice": {
       const reason = flag.unbuilt?.[text];
       if (reason !== undefined) throw new ServerError("unsupported", `--${flag.name} ${text} is not supported: ${reason}`, { param: `--${flag.name}` });
       if (flag.values.includes(text)) return text;
-      throw flagError(flag, `expected one of ${flag.values.join(", ")}, got "${text}"; the nearest is ${nearest(text, flag.values) ?? ""}`);
+      const near = likely(text, flag.values);
+      throw flagError(flag, `expected one of ${flag.values.join(", ")}, got "${text}"${near === null ? "" : `; the nearest is ${near}`}`);
     }
   }
 }

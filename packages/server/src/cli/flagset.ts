@@ -8,7 +8,7 @@ export const MODEL_FLAGS: readonly Flag[] = [
   { kind: "text", name: "model", value: "PATH|NAME|URL", help: "a GGUF file, a name of `palimpsest models`, or an address", fallback: "smollm2-135m" },
   { kind: "whole", name: "ctx", value: "N", min: 1, max: 2 ** 31 - 1, help: "context length", fallback: "the model's" },
   { kind: "whole", name: "pages", value: "N", min: 1, max: 2 ** 31 - 1, help: "pages of cache" },
-  { kind: "bytes", name: "cache-mem", value: "SIZE", help: "memory of the cache, such as 2GiB", fallback: "half of the free memory, at most 4 GiB" },
+  { kind: "bytes", name: "cache-mem", value: "SIZE", help: "memory of the cache: 2GiB, or 2GB, which is 2·10⁹ bytes", fallback: "half of the free memory, at most 4 GiB" },
   { kind: "whole", name: "page-size", value: "N", min: 1, max: 4096, help: "cells in a page", fallback: "16" },
   {
     kind: "choice",

@@ -1,5 +1,5 @@
 import { publicError, ServerError } from "../errors.ts";
-import { nearest } from "../nearest.ts";
+import { likely } from "../nearest.ts";
 import { VERSION } from "../version.ts";
 import { chat } from "./chat.ts";
 import { CHAT_FLAGS, HELP_FLAG, PLAN_FLAGS, SERVE_FLAGS } from "./flagset.ts";
@@ -52,8 +52,8 @@ async function dispatch(args: readonly string[], streams: Streams): Promise<numb
   if (name === "version" || name === "--version" || name === "-v") return show(streams, VERSION);
   const command = COMMANDS.find((candidate) => candidate.name === name);
   if (command === undefined) {
-    const near = nearest(name, COMMANDS.map((candidate) => candidate.name)) ?? "serve";
-    throw new ServerError("flag_invalid", `unknown command "${name}"; the nearest is "${near}". palimpsest help lists all`, { param: name });
+    const near = likely(name, COMMANDS.map((candidate) => candidate.name));
+    throw new ServerError("flag_invalid", `unknown command "${name}"${near === null ? "" : `; the nearest is "${near}"`}. palimpsest help lists all`, { param: name });
   }
   const { flags, positionals } = parseFlags([...command.flags, HELP_FLAG], rest.map((arg) => (arg === "-h" ? "--help" : arg)));
   if (flags.on("help")) return show(streams, commandHelp(command));
