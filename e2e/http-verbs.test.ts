@@ -114,7 +114,7 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
   });
 
   describe("forget", () => {
-    test("has the logits of the text that never had the span, computes one row when it comes again, and gives a receipt that adds up", async () => {
+    test("R75: has the logits of the text that never had the span, computes one row when it comes again, and gives a receipt that adds up", async () => {
       const key = cold();
       const seen = { prompt, max_tokens: 4, ignore_eos: true };
       await wire.answer(seen, key);
@@ -261,7 +261,7 @@ describe("pins in a small cache", () => {
     expect((await wire.answer(pinned(first, { seconds: 60 }), "alice")).cache.directives[0]).toMatchObject({ status: "applied" });
   });
 
-  test("never keep a request from running: whoever needs every page gets it", async () => {
+  test("R77: never keep a request from running: whoever needs every page gets it", async () => {
     const { cache } = await wire.answer({ prompt: text(5, 480), max_tokens: 2 }, "bob");
     expect(cache.computed_tokens).toBe(480);
     expect(await missing(text(3, 100))).toBeGreaterThan(1);

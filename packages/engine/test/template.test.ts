@@ -37,6 +37,7 @@ function refusal(run: () => unknown): EngineError {
 
 const user = (content: string): ChatMessage => ({ role: "user", content });
 const assistant = (content: string, more: Partial<ChatMessage> = {}): ChatMessage => ({ role: "assistant", content, ...more });
+const system = (content: string): ChatMessage => ({ role: "system", content });
 const toolCall = (name: string, args: unknown) => ({ id: "c1", type: "function", function: { name, arguments: args } });
 
 describe("owners", () => {
@@ -306,6 +307,16 @@ describe("what messages are shown as", () => {
   });
 });
 
+test("R11: a system message that a strict template refuses behind the first stays in its place, as a user's", () => {
+  const strict = `{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('system must be first') }}{% endif %}{% endfor %}${CHATML}`;
+  const chat = render(strict, [system("s"), user("a"), assistant("b"), system("t"), user("c")]);
+  expect(ownedTexts(chat).slice(0, 4)).toEqual(["<|im_start|>system\ns<|im_end|>\n", "<|im_start|>user\na<|im_end|>\n", "<|im_start|>assistant\nb<|im_end|>\n", "<|im_start|>user\nt<|im_end|>\n"]);
+  expect(chat.chat.roles?.[3]).toBe("system");
+  // What it refuses for another reason stays refused, with its reason.
+  const never = `{% if messages[0].content == 'x' %}{{ raise_exception('no x') }}{% endif %}${CHATML}`;
+  expect(refusal(() => render(never, [user("x"), system("t")])).message).toContain("no x");
+});
+
 describe("refusals", () => {
   test("a template's own refusal is an error of the messages, with its words", () => {
     const strict = `{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}{{ m.content }}{% endfor %}`;
@@ -372,7 +383,7 @@ describe("capabilities", () => {
     expect(capabilities.warnings[0]).toContain("a plain answer");
   });
 
-  test("reasoning that is shown only after the last question is found", () => {
+  test("R31: reasoning that is shown only after the last question is found", () => {
     const template =
       "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}" +
       "{% for m in messages %}{{ m.role }}:{% if m.reasoning_content and loop.index0 > ns.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}|{% endfor %}";

@@ -185,7 +185,7 @@ describe("a stream", () => {
     expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
   });
 
-  test.each([[{ max_tokens: 3 }], [{ stop: "lo" }], [{}]])("has usage exactly once however it ends: %j", async (body) => {
+  test.each([[{ max_tokens: 3 }], [{ stop: "lo" }], [{}]])("R05: has usage exactly once however it ends: %j", async (body) => {
     for (const include of [true, false, undefined]) {
       const options = include === undefined ? {} : { stream_options: { include_usage: include } };
       const chunks = await streamed("/v1/completions", { prompt: "a", ...body, ...options });
@@ -220,7 +220,7 @@ describe("a stream", () => {
     expect(ids.slice(0, 6)).toEqual(scriptOf("Hello."));
   });
 
-  test("concatenates to the whole answer for every grouping of tokens, at both endpoints", async () => {
+  test("R02: concatenates to the whole answer for every grouping of tokens, at both endpoints", async () => {
     const unit = constantFrom("a", "b", "é", "\u{1f600}", "漢", " ");
     const text = string({ unit, maxLength: 12 });
     const garbage = array(integer({ min: 128, max: 255 }), { maxLength: 3 });

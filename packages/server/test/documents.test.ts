@@ -7,6 +7,14 @@ import { OWN_FIELDS } from "../src/openai/body.ts";
 
 const api = readFileSync(new URL("../../../docs/api.md", import.meta.url), "utf8");
 
+test("docs/reports.md names a test of each report, which has its number", () => {
+  const page = readFileSync(new URL("../../../docs/reports.md", import.meta.url), "utf8");
+  const rows = [...page.matchAll(/^\| (R\d\d) \| .+ \| `(.+)` \|$/gm)].map(([, report = "", file = ""]) => ({ report, file }));
+  expect(rows.length).toBeGreaterThanOrEqual(30);
+  const missing = rows.filter(({ report, file }) => !readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8").includes(report));
+  expect(missing).toEqual([]);
+});
+
 describe("docs/api.md", () => {
   test("has the table of codes that the server has, and no other", () => {
     const rows = [...api.matchAll(/^\| `(\w+)` \| (\w+) \| (\d+) \| (.+) \|$/gm)].map(([, code, kind, status, means]) => ({ code, kind, status: Number(status), means }));

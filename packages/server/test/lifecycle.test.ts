@@ -78,7 +78,7 @@ describe("health", () => {
     await app.fastify.close();
   });
 
-  test("says when the engine last ran and how long somebody has waited", async () => {
+  test("R26: says when the engine last ran and how long somebody has waited", async () => {
     await listen();
     expect(await (await fetch(`${address}/health`)).json()).toMatchObject({ last_step_ms: null, oldest_waiting_ms: null });
     await world.post("/v1/completions", { prompt: "a" });
@@ -91,7 +91,7 @@ describe("a client that leaves", () => {
     ["in the middle of a stream", true, 40],
     ["before the first token of a stream", true, 0],
     ["while its whole answer is computed", false, 40],
-  ])("%s ends the computation within a step, with all pages back", async (_, stream, afterMs) => {
+  ])("R17, R18, R25: %s ends the computation within a step, with all pages back", async (_, stream, afterMs) => {
     await listen();
     longScript();
     world.runtime.script.stepMs = 5;
@@ -109,7 +109,7 @@ describe("a client that leaves", () => {
     expect(await world.post("/v1/completions", { prompt: "next", max_tokens: 2 })).toMatchObject({ status: 200 });
   });
 
-  test("in the queue is forgotten", async () => {
+  test("R17: in the queue is forgotten", async () => {
     await listen({ pages: 20, engineLimits: { runningMax: 1 } });
     longScript();
     world.runtime.script.stepMs = 2;
@@ -124,7 +124,7 @@ describe("a client that leaves", () => {
 });
 
 describe("a client that is slow", () => {
-  test("gets comments while it waits for its turn, headers at once", async () => {
+  test("R13: gets comments while it waits for its turn, headers at once", async () => {
     await listen({ limits: { heartbeatMs: 15 } });
     world.runtime.script.stepMs = 100;
     const before = performance.now();
@@ -135,7 +135,7 @@ describe("a client that is slow", () => {
     expect(eventsOf(text).at(-1)).toMatchObject({ choices: [{ finish_reason: "length" }] });
   });
 
-  test("gets every frame once; one that takes nothing loses its stream and its pages", async () => {
+  test("R15: gets every frame once; one that takes nothing loses its stream and its pages", async () => {
     await listen({ limits: { stallMsMax: 150 }, contextLength: 65_536, pages: 8192 });
     longScript();
     const slow = await open("/v1/chat/completions", { ...LONG, stream: true, logprobs: true, top_logprobs: 20 });
@@ -221,7 +221,7 @@ describe("tenants over HTTP", () => {
   const file = join(mkdtempSync(join(tmpdir(), "tenants-")), "tenants.json");
   writeFileSync(file, JSON.stringify({ tenants: { alice: ["key-a"], bob: ["key-b"] }, operators: ["key-o"] }));
 
-  test("neither hit nor see each other's cells", async () => {
+  test("R48: neither hit nor see each other's cells", async () => {
     await listen({ tenants: readTenants(file) });
     const body = { prompt: "a secret that alice warmed", max_tokens: 1, cache: { report: true } };
     const ask = async (key: string) => (await world.post("/v1/completions", body, as(key))).json as { cache: { computed_tokens: number; cached_tokens: number; miss: { reason: string } | null } };
@@ -255,7 +255,7 @@ describe("the rest of the surface", () => {
     });
   });
 
-  test("metrics count every cell of a prompt once", async () => {
+  test("R83: metrics count every cell of a prompt once", async () => {
     await listen();
     for (let turn = 0; turn < 2; turn++) await world.post("/v1/completions", { prompt: "abcdefgh", max_tokens: 2 });
     const metrics = (await world.get("/metrics")).text;

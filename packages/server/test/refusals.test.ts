@@ -59,7 +59,7 @@ const CHAT: Case[] = [
   ["stream options without a stream", { stream_options: { include_usage: true } }, 400, "stream_options"],
   ["a stream in words", { stream: "true" }, 400, "stream"],
   ["no answer at all", { n: 0 }, 400, "n"],
-  ["two answers", { n: 2 }, 422, "n", "unsupported"],
+  ["two answers (R21)", { n: 2 }, 422, "n", "unsupported"],
   ["an answer in JSON", { response_format: { type: "json_object" } }, 422, "response_format", "unsupported"],
   ["a format that nobody knows", { response_format: { type: "yaml" } }, 400, "response_format.type"],
   ["a forced tool", { tool_choice: "required" }, 422, "tool_choice", "unsupported"],

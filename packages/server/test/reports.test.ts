@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { scriptOf } from "./scripted.ts";
+import { readyText } from "../src/welcome.ts";
+import { REASONING_TEMPLATE, scriptOf } from "./scripted.ts";
 import { eventsOf, openWorld, type World } from "./world.ts";
 
 /** What people report of other servers, each trigger as a test of this one. Numbers are those of the collected field reports. */
@@ -138,6 +139,42 @@ describe("the prefix", () => {
       await world.stream("/v1/completions", { prompt, max_tokens: 3 });
       expect((await complete({ prompt, max_tokens: 1 })).cache.computed_tokens).toBe(1);
     }
+  });
+});
+
+const question = (content: string) => ({ role: "user", content });
+
+describe("a template that leaves the reasoning of earlier turns out", () => {
+  const thought = { role: "assistant", content: "an answer", reasoning_content: "a long thought that later turns do not see" };
+  let reasoning: World;
+  beforeAll(async () => {
+    reasoning = await openWorld({ chatTemplate: REASONING_TEMPLATE });
+  });
+  afterAll(() => reasoning.close());
+  const ask = async (messages: object[], more: object = {}) => (await reasoning.post("/v1/chat/completions", { messages, max_tokens: 1, cache: { report: true }, return_token_ids: true, ...more })).json as Answer;
+
+  test("R31: is found when it is loaded, and said", async () => {
+    expect((await reasoning.get("/v1/models/scripted")).json).toMatchObject({ capabilities: { prefix_stable: false, reasoning: true } });
+    expect(readyText(reasoning.service, "http://here")).toContain("note");
+    expect((await world.get("/v1/models/scripted")).json).toMatchObject({ capabilities: { prefix_stable: true } });
+  });
+
+  test("R32: costs what was left out and what follows its text, not the whole prompt", async () => {
+    const tool = { role: "tool", content: "a result", tool_call_id: "1" };
+    const first = [question("a question that is long enough to be worth something"), thought, tool];
+    const before = await ask(first);
+    const after = await ask([...first, { role: "assistant", content: "done" }, question("next")]);
+    const shared = after.prompt_token_ids.findIndex((id, token) => id !== before.prompt_token_ids[token]);
+    expect(world.service.tokenizer.decode(before.prompt_token_ids.slice(shared)).startsWith("<think>")).toBe(true);
+    expect(after.cache).toMatchObject({ computed_tokens: after.prompt_token_ids.length - shared, miss: { at_token: shared, reason: "token_differs" } });
+  });
+
+  test("R31: is bridged by a rule that hides the reasoning on the cache: only what is new is computed", async () => {
+    const first = [question("another question that is long enough"), thought];
+    const rule = { drop_rule: { type: "thinking_drop" } };
+    const before = await ask([...first, question("next")], rule);
+    const after = await ask([...first, question("next"), { role: "assistant", content: "o" }, question("and one more")], rule);
+    expect(after.cache.computed_tokens).toBeLessThanOrEqual(after.prompt_token_ids.length - before.prompt_token_ids.length);
   });
 });
 

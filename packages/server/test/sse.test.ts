@@ -48,7 +48,7 @@ describe("a stream of events", () => {
     expect(all.endsWith('data: {"n":1}\n\n')).toBe(true);
   });
 
-  test("sends every frame exactly once to a reader that is slow, and never holds more than a frame beyond the buffer", async () => {
+  test("R15: sends every frame exactly once to a reader that is slow, and never holds more than a frame beyond the buffer", async () => {
     const frames = 400;
     const pad = "x".repeat(4096);
     let buffered = 0;
@@ -75,7 +75,7 @@ describe("a stream of events", () => {
     expect(buffered).toBeLessThan(64 * 1024);
   });
 
-  test("tells a reader that takes nothing from one that has gone", async () => {
+  test("R15: tells a reader that takes nothing from one that has gone", async () => {
     const outcomes: Delivery[] = [];
     const gate = new EventEmitter();
     const url = await serve(async (response) => {

@@ -73,7 +73,7 @@ const PIECES = [
 ];
 const answers = array(constantFrom(...PIECES), { maxLength: 10 }).map((pieces) => pieces.join(""));
 
-test("what is read is the same for every way of cutting an answer, and text only grows", () => {
+test("R07: what is read is the same for every way of cutting an answer, and text only grows", () => {
   assert(
     property(answers, array(integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 }), (answer, lengths) => {
       expect(read(answer, lengths)).toEqual(read(answer));
@@ -164,7 +164,7 @@ describe("a chat answer", () => {
     expect(await whole({ stop: "STOP" })).toMatchObject({ message: { content: '<tool_call>\n{"name": "f", "arguments": {"a": "' }, finish_reason: "stop" });
   });
 
-  test("sent back with its calls and their results renders them, also where arguments are no JSON", async () => {
+  test("R08: sent back with its calls and their results renders them, also where arguments are no JSON", async () => {
     say(call("f", '{"a": 1}'));
     const { message } = await whole();
     const result = { role: "tool", tool_call_id: message.tool_calls?.[0]?.id, content: "found" };

@@ -39,9 +39,10 @@ class TemplateRefusal extends Error {}
  * @throws EngineError `messages_invalid` where the template refuses the messages, `template_reordered` where it renders them in
  *   another order than they have
  */
-export function renderPieces(context: RenderContext, request: RenderRequest): Piece[] {
-  const count = request.messages.length;
-  let pieces = evaluateTemplate(context, request);
+export function renderPieces(context: RenderContext, asked: RenderRequest): Piece[] {
+  const count = asked.messages.length;
+  const { request, pieces: evaluated } = evaluateInPlace(context, asked);
+  let pieces = evaluated;
   if (request.addGenerationPrompt && !pieces.some((piece) => piece.origin.owner === count)) {
     pieces = splitHeader(pieces, evaluateTemplate(context, { ...request, addGenerationPrompt: false }), count);
   }
@@ -59,6 +60,24 @@ export function renderPieces(context: RenderContext, request: RenderRequest): Pi
   });
   return compactPieces(owned);
 }
+
+/**
+ * Some templates refuse a system message that is not the first. Moved to the front it would change what every later turn begins with,
+ * so it stays where it is and is shown as a user's.
+ */
+function evaluateInPlace(context: RenderContext, request: RenderRequest): { request: RenderRequest; pieces: readonly Piece[] } {
+  try {
+    return { request, pieces: evaluateTemplate(context, request) };
+  } catch (error) {
+    const messages = request.messages.map((message, index) => (index > 0 && isSystem(message) ? Object.assign({}, message, { role: "user" }) : message));
+    const isRefused = error instanceof EngineError && error.cause instanceof TemplateRefusal;
+    if (!isRefused || messages.every((message, index) => message === request.messages[index])) throw error;
+    const shown = { ...request, messages };
+    return { request: shown, pieces: evaluateTemplate(context, shown) };
+  }
+}
+
+const isSystem = ({ role }: ChatMessage): boolean => role === "system" || role === "developer";
 
 function evaluateTemplate(context: RenderContext, request: RenderRequest, wrapArguments = false): readonly Piece[] {
   const input = templateInput(request.messages, request.tools ?? [], { typedContent: context.typedContent, wrapArguments });
