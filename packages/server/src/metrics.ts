@@ -33,6 +33,11 @@ export class Metrics {
     this.family(name, help, "gauge").samples.set(labelText(labels), value);
   }
 
+  /** A counter that is kept elsewhere, at what it stands at. */
+  count(name: string, help: string, value: number): void {
+    this.family(name, help, "counter").samples.set("", value);
+  }
+
   observeSeconds(name: string, help: string, seconds: number, labels: Labels = {}): void {
     const family = this.histograms.get(name) ?? { help, series: new Map<string, Histogram>() };
     this.histograms.set(name, family);

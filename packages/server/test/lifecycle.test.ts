@@ -267,6 +267,8 @@ describe("the rest of the surface", () => {
     expect(value("palimpsest_generated_tokens_total")).toBe(4);
     expect(value('palimpsest_requests_total{endpoint="/v1/completions",status="200"}')).toBe(2);
     expect(metrics).toContain('palimpsest_time_to_first_token_seconds_bucket{le="+Inf"} 2');
+    expect(value("palimpsest_answer_seconds_count")).toBe(2);
+    expect(value("palimpsest_steps_total")).toBeGreaterThanOrEqual(2);
     await world.stream("/v1/completions", { prompt: "abcdefgh", max_tokens: 2 });
     await world.post("/v1/completions", { prompt: 5 });
     const later = (await world.get("/metrics")).text;

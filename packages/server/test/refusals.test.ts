@@ -45,7 +45,7 @@ const CHAT: Case[] = [
   ["a top_k below -1", { top_k: -2 }, 400, "top_k"],
   ["min_p above 1", { min_p: 2 }, 400, "min_p"],
   ["a fractional seed", { seed: 0.5 }, 400, "seed"],
-  ["a seed past 2^53", { seed: 2 ** 60 }, 400, "seed"],
+  ["a seed of more than 64 bits", { seed: 2 ** 64 }, 400, "seed"],
   ["negative max_tokens", { max_tokens: -1 }, 400, "max_tokens"],
   ["fractional max_tokens", { max_tokens: 2.5 }, 400, "max_tokens"],
   ["max_tokens that contradict", { max_tokens: 2, max_completion_tokens: 3 }, 400, "max_tokens"],
@@ -130,6 +130,7 @@ const COMPLETION: Case[] = [
   ["two prompts", { prompt: ["a", "b"] }, 422, /^prompt/, "unsupported"],
   ["a prompt past the context", { prompt: Array.from({ length: 257 }, () => 65) }, 400, "prompt", "context_length_exceeded"],
   ["a prompt that leaves no room", { prompt: Array.from({ length: 256 }, () => 65) }, 400, "prompt", "context_length_exceeded"],
+  ["an answer in JSON", { prompt: "a", response_format: { type: "json_object" } }, 422, "response_format", "unsupported"],
   ["a suffix", { prompt: "a", suffix: "b" }, 422, "suffix", "unsupported"],
   ["the best of three", { prompt: "a", best_of: 3 }, 422, "best_of", "unsupported"],
   ["too many logprobs", { prompt: "a", logprobs: 21 }, 400, "logprobs"],
@@ -141,7 +142,6 @@ const COMPLETION: Case[] = [
   ["a decay, which counts turns", { prompt: "abc", directives: [{ op: "decay", target: { tokens: [0, 1] }, turns: 1, at: { token: 2 } }] }, 400, "directives[0].turns"],
   ["a pin that counts turns", { prompt: "abc", directives: [{ op: "pin", target: { tokens: [0, 1] }, until: { turns: 1 } }] }, 400, "directives[0].until.turns"],
   ["a forget of the whole prompt", { prompt: "abc", directives: [{ op: "splice", target: { tokens: [0, 3] }, with: [], mode: "forget" }] }, 400, "directives[0].target", "target_invalid"],
-
 ];
 
 const ERASURE: Case[] = [

@@ -121,9 +121,12 @@ function observe(context: ServerContext, source: Generation, startedMs: number):
           first = false;
           context.metrics.observeSeconds("palimpsest_time_to_first_token_seconds", "From the checked request to its first token.", (performance.now() - startedMs) / 1000);
         }
+        // Before it is handed on: whoever takes the end asks for nothing more, and what stands behind the loop would never run.
+        if (event.type === "end") {
+          context.metrics.observeSeconds("palimpsest_answer_seconds", "From the checked request to the end of its answer.", (performance.now() - startedMs) / 1000);
+        }
         yield event;
       }
-      context.metrics.observeSeconds("palimpsest_answer_seconds", "From the checked request to the end of its answer.", (performance.now() - startedMs) / 1000);
     },
   };
 }

@@ -29,9 +29,11 @@ export const optional = <T extends z.ZodType>(schema: T) => schema.nullish();
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, expected(`one of ${values.map((value) => `"${value}"`).join(", ")}`));
 
+const SEED_EXPECTED = expected("a whole number of 64 bits");
+
 export const COUNT = wholeNumber(0, Number.MAX_SAFE_INTEGER);
-/** The sampler takes 64 bits; JSON numbers are exact up to 2⁵³. */
-export const seed = wholeNumber(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+/** The sampler takes 64 bits, signed or not. JSON numbers past 2⁵³ arrive rounded, the same one always in the same way. */
+export const seed = z.number(SEED_EXPECTED).refine((value) => Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 64, SEED_EXPECTED);
 
 /** `cheapest`: what an edit of the text does faster is done by it. */
 const cost = oneOf(["cheapest"]);
@@ -42,6 +44,9 @@ const stopOf = (limits: ServerLimits) => {
   const list = expected(`a string or an array of at most ${limits.stopStringsMax} strings`);
   return z.union([one, z.array(one, list).max(limits.stopStringsMax, list)], { error: () => list.error() });
 };
+
+const FORMAT_EXPECTED = 'expected an object with "type": "text", "json_object" or "json_schema"';
+const responseFormat = z.looseObject({ type: z.enum(["text", "json_object", "json_schema"], { error: () => FORMAT_EXPECTED }) }, { error: () => FORMAT_EXPECTED });
 
 /** What completions and chat share. */
 const commonFields = (limits: ServerLimits) => ({
@@ -65,6 +70,7 @@ const commonFields = (limits: ServerLimits) => ({
   logit_bias: optional(z.record(z.string().regex(/^\d+$/, expected("token ids as keys")), realNumber(-100, 100), expected("an object of token id and bias"))),
   user: optional(text),
   // Other servers' ways to constrain an answer: known, so that they are refused and not ignored.
+  response_format: optional(responseFormat),
   grammar: z.unknown().optional(),
   json_schema: z.unknown().optional(),
   guided_json: z.unknown().optional(),
@@ -205,9 +211,6 @@ const toolChoice = z.union([z.enum(["auto", "none", "required"]), z.looseObject(
   error: () => CHOICE_EXPECTED,
 });
 
-const FORMAT_EXPECTED = 'expected an object with "type": "text", "json_object" or "json_schema"';
-const responseFormat = z.looseObject({ type: z.enum(["text", "json_object", "json_schema"], { error: () => FORMAT_EXPECTED }) }, { error: () => FORMAT_EXPECTED });
-
 export const messagesOf = (limits: ServerLimits) => {
   const count = expected(`an array of 1 to ${limits.messagesMax} messages`);
   return z.array(message, count).min(1, count).max(limits.messagesMax, count);
@@ -227,7 +230,6 @@ export const chatSchema = (limits: ServerLimits) =>
     tools: optional(toolsOf(limits)),
     tool_choice: optional(toolChoice),
     parallel_tool_calls: optional(flag),
-    response_format: optional(responseFormat),
     add_generation_prompt: optional(flag),
     continue_final_message: optional(flag),
     chat_template: optional(text),

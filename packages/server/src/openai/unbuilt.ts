@@ -23,6 +23,7 @@ const COMMON: readonly Unbuilt<Common>[] = [
   entry<Common>("presence_penalty", other(0), "penalties are not built yet; leave it at 0"),
   entry<Common>("repetition_penalty", other(1), "penalties are not built yet; leave it at 1"),
   entry<Common>("logit_bias", filled, "a bias on logits is not built yet"),
+  entry<Common>("response_format", (format: { type: string }) => format.type !== "text", CONSTRAINED),
   entry<Common>("grammar", always, CONSTRAINED),
   entry<Common>("json_schema", always, CONSTRAINED),
   entry<Common>("guided_json", always, CONSTRAINED),
@@ -40,7 +41,6 @@ const COMPLETION: readonly Unbuilt<CompletionBody>[] = [
 
 const CHAT: readonly Unbuilt<ChatBody>[] = [
   ...(COMMON as readonly Unbuilt<ChatBody>[]),
-  entry<ChatBody>("response_format", (format: { type: string }) => format.type !== "text", CONSTRAINED),
   entry<ChatBody>("tool_choice", (choice: unknown) => choice !== "auto" && choice !== "none", 'the model cannot be forced to call a tool yet; use "auto" or "none"'),
   entry<ChatBody>("parallel_tool_calls", other(true), "the model cannot be held to one call yet"),
   entry<ChatBody>("continue_final_message", other(false), "an answer always begins a new message"),

@@ -59,7 +59,7 @@ function gauges({ metrics }: ServerContext, service: Service): void {
   for (const how of ["free", "cached", "leased", "held"] as const) metrics.set("palimpsest_pages", "Pages of the pool, each counted once.", state.pages[how], { state: how });
   metrics.set("palimpsest_requests_running", "Requests in the batch.", state.running);
   metrics.set("palimpsest_requests_waiting", "Requests waiting for pages or a place.", state.waiting);
-  metrics.set("palimpsest_steps", "Forward steps since the start.", state.steps);
+  metrics.count("palimpsest_steps_total", "Forward steps since the start.", state.steps);
   if (state.lastStepMs !== null) metrics.set("palimpsest_last_step_age_seconds", "Time since the last forward step ended.", state.lastStepMs / 1000);
   metrics.set("palimpsest_info", "What runs.", 1, { model: service.id, kernels: service.level, cache_dtype: service.cacheDtype });
 }
