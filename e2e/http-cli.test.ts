@@ -73,6 +73,10 @@ describe("palimpsest serve", () => {
     expect(answer.status).toBe(200);
     expect(await (await fetch(`${address}/health`)).json()).toMatchObject({ status: "ok", level: "reference", cache_dtype: "f32", context_length: 512 });
     expect((await post(address, "/v1/completions", { model: "small", prompt: "a", max_tokens: 1 })).status).toBe(200);
+    const { memory_bytes: memory } = (await (await fetch(`${address}/v1/cache`)).json()) as { memory_bytes: Record<string, number> };
+    expect(Object.keys(memory)).toEqual(["weights", "cells", "scratch"]);
+    for (const bytes of Object.values(memory)) expect(bytes).toBeGreaterThan(10_000);
+    expect(await (await fetch(`${address}/metrics`)).text()).toContain(`palimpsest_memory_bytes{of="weights"} ${memory["weights"]}`);
     server.child.kill("SIGTERM");
     expect(await server.exit).toBe(0);
   });

@@ -36,6 +36,7 @@ export function serviceOf(runtime: Runtime, data: TokenizerData, options: Servic
     cacheDtype,
     threads,
     pool: { pages, pageSize, pageBytes },
+    memory: () => runtime.memory?.() ?? null,
     tokenizer: tokenizerPort(tokenizer, info.vocabularySize),
     chat: data.chatTemplate === null ? null : new ChatTemplate(data.chatTemplate, tokenizer),
     engine,

@@ -14,6 +14,8 @@ export interface Service {
   readonly cacheDtype: CellDtype;
   readonly threads: number;
   readonly pool: { pages: number; pageSize: number; pageBytes: number };
+  /** Bytes held after the last step; null where the runtime does not say. */
+  memory(): { weights: number; cells: number; scratch: number } | null;
   readonly tokenizer: TokenizerPort;
   /** Null where the model file has no chat template. */
   readonly chat: ChatTemplate | null;

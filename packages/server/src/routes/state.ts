@@ -26,7 +26,16 @@ export function stateRoutes(fastify: FastifyInstance, context: ServerContext): v
     requireOperator(request.caller);
     const service = lifecycle.require();
     const state = service.engine.state();
-    return { object: "cache", model: service.id, cache_dtype: service.cacheDtype, page_size: state.pageSize, pages: state.pages, requests: { running: state.running, waiting: state.waiting } };
+    const memory = service.memory();
+    return {
+      object: "cache",
+      model: service.id,
+      cache_dtype: service.cacheDtype,
+      page_size: state.pageSize,
+      pages: state.pages,
+      requests: { running: state.running, waiting: state.waiting },
+      ...(memory !== null && { memory_bytes: memory }),
+    };
   });
   fastify.get("/v1/cache/tree", async (request) => {
     requireOperator(request.caller);
@@ -57,6 +66,7 @@ function healthOf(service: Service): object {
 function gauges({ metrics }: ServerContext, service: Service): void {
   const state = service.engine.state();
   for (const how of ["free", "cached", "leased", "held"] as const) metrics.set("palimpsest_pages", "Pages of the pool, each counted once.", state.pages[how], { state: how });
+  for (const [of, bytes] of Object.entries(service.memory() ?? {})) metrics.set("palimpsest_memory_bytes", "Bytes held after the last step.", bytes, { of });
   metrics.set("palimpsest_requests_running", "Requests in the batch.", state.running);
   metrics.set("palimpsest_requests_waiting", "Requests waiting for pages or a place.", state.waiting);
   metrics.count("palimpsest_steps_total", "Forward steps since the start.", state.steps);

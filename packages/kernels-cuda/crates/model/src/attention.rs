@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use palimpsest_kernels::level::{QUERY_TILE, RANK_BLOCK};
 use palimpsest_kernels::{AttendBlock, Kernels, LayerCells, Partial, Pool, Rotary};
 
-use crate::shared::{Numbers, exclusive, grain, grow};
+use crate::shared::{Numbers, exclusive, grain, grow, held};
 use running::Running;
 use tiles::Tile;
 
@@ -95,11 +95,13 @@ impl Room {
     }
 
     pub fn bytes(&self) -> usize {
+        let numbers = |numbers: &[&Vec<f32>]| numbers.iter().map(|numbers| held(numbers)).sum::<usize>();
         let thread = |room: &Mutex<ThreadRoom>| {
-            let room = exclusive(room);
-            room.queries.len() + room.scores.len() + room.sums.len()
+            let ThreadRoom { queries, scores, sums, maxima, weights, cosines, sines } = &*exclusive(room);
+            numbers(&[queries, scores, sums, maxima, weights, cosines, sines])
         };
-        4 * (self.threads.iter().map(thread).sum::<usize>() + self.sums.len() + self.maxima.len() + self.weights.len())
+        let Room { threads, sums, maxima, weights } = self;
+        held(threads) + threads.iter().map(thread).sum::<usize>() + numbers(&[sums, maxima, weights])
     }
 }
 

@@ -2,6 +2,7 @@
 
 use palimpsest_kernels::softmax::LogSum;
 
+use crate::shared::held;
 use crate::step::Sampler;
 
 /// What changes the logits of one output before it is drawn.
@@ -30,6 +31,10 @@ impl Workspace {
     /// Room for so many candidates.
     pub fn reserve(&mut self, candidates: usize) {
         self.candidates.reserve(candidates.saturating_sub(self.candidates.len()));
+    }
+
+    pub fn bytes(&self) -> usize {
+        held(&self.candidates)
     }
 }
 

@@ -43,6 +43,11 @@ pub fn exclusive<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Bytes that a vector holds.
+pub fn held<T>(vector: &Vec<T>) -> usize {
+    vector.capacity() * size_of::<T>()
+}
+
 /// At least `length` elements; never shrinks.
 pub fn grow<T: Clone + Default>(vector: &mut Vec<T>, length: usize) {
     if vector.len() < length {

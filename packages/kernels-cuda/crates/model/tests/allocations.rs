@@ -79,8 +79,8 @@ fn a_decode_step_allocates_nothing_after_the_first_ones() {
     for architecture in [Architecture::Llama, Architecture::Gemma3] {
         let file = GgufFile::from_bytes(tiny(architecture, 5).bytes().unwrap()).unwrap();
         for level in palimpsest_kernels::levels() {
-            for threads in [1, 2] {
-                let mut engine = open(&file, level.level(), CellDtype::F16, 20, 16, threads).engine;
+            for (dtype, threads) in CellDtype::ALL.iter().flat_map(|dtype| [(*dtype, 1), (*dtype, 2)]) {
+                let mut engine = open(&file, level.level(), dtype, 20, 16, threads).engine;
                 let steps: Vec<Step> = (0..60).map(decode).collect();
                 let mut outcome = Outcome::default();
                 // A stream without a previous output: its first token is an id.
@@ -95,7 +95,8 @@ fn a_decode_step_allocates_nothing_after_the_first_ones() {
                     engine.step_into(step, &|_| Ok(()), &mut outcome).unwrap();
                 }
                 let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
-                assert_eq!(made, 0, "{} with {threads} threads, {architecture:?}: allocations in 40 steps", level.level().name());
+                let name = level.level().name();
+                assert_eq!(made, 0, "{name} with {threads} threads, {dtype:?} cells, {architecture:?}: allocations in 40 steps");
             }
         }
     }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use palimpsest_kernels::Piece;
 use palimpsest_kernels::level::RANK_BLOCK;
 
+use crate::shared::held;
 use crate::step::Step;
 
 /// One block of ranks of one segment.
@@ -134,6 +135,14 @@ impl Plan {
                 starts.push(start);
             }
         }
+    }
+
+    /// Bytes held, as near as the map of shifts tells.
+    pub fn bytes(&self) -> usize {
+        let Self { segments, blocks, pieces, shifts, rotations: _, starts, spans, builder } = self;
+        let known = builder.known.capacity() * size_of::<(i32, (usize, u32))>();
+        let starts = held(starts) + starts.iter().map(held).sum::<usize>();
+        held(segments) + held(blocks) + held(pieces) + held(shifts) + held(spans) + starts + known
     }
 
     pub fn block_pieces(&self, block: usize) -> &[Piece] {

@@ -7,6 +7,7 @@ use palimpsest_kernels::level::{QUERY_TILE, RANK_BLOCK};
 
 use super::Heads;
 use super::plan::Plan;
+use crate::shared::held;
 
 /// Rows of one segment and heads of one group that attend together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +58,10 @@ pub struct Tiles {
 }
 
 impl Tiles {
+    pub fn bytes(&self) -> usize {
+        held(&self.tiles) + held(&self.units) + held(&self.unit_of)
+    }
+
     /// Tiles over `rows` of the step (rising); `starts[row of the step]`: first rank that the row reads.
     pub fn build(&mut self, plan: &Plan, rows: &[usize], starts: &[usize], heads_of: &Heads, pool: &Pool) {
         self.tiles.clear();

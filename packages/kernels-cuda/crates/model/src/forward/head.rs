@@ -8,7 +8,7 @@ use palimpsest_kernels::softmax::log_sum;
 use super::scratch::Scratch;
 use super::{Machine, Outcome};
 use crate::sampler::{Constraints, Workspace, draw, top};
-use crate::shared::{Numbers, exclusive, grain};
+use crate::shared::{Numbers, exclusive, grain, held};
 use crate::step::Step;
 
 /// Rows whose logits are held at a time.
@@ -45,6 +45,12 @@ pub struct Drawn {
     id: i32,
     logprob: f32,
     top: Vec<(u32, f32)>,
+}
+
+impl Drawn {
+    pub fn bytes(&self) -> usize {
+        held(&self.top)
+    }
 }
 
 impl Machine {

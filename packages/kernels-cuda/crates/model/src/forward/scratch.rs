@@ -9,7 +9,7 @@ use super::Machine;
 use super::head::{Drawn, LOGIT_ROWS};
 use super::rows::ROW_CHUNK;
 use crate::attention::{Plan, Room, Tiles};
-use crate::shared::grow;
+use crate::shared::{exclusive, grow, held};
 use crate::step::Step;
 use crate::weights::Shape;
 
@@ -59,7 +59,7 @@ impl ActivationStore {
     }
 
     pub fn bytes(&self) -> usize {
-        self.values.len() * 4 + self.codes.len() + self.blocks.len() * size_of::<ActivationBlock>()
+        held(&self.values) + held(&self.codes) + held(&self.blocks)
     }
 }
 
@@ -115,6 +115,10 @@ impl ThreadScratch {
         grow(&mut self.head, shape.heads.key_size);
         grow(&mut self.row, shape.embedding);
         self.sampler.reserve(candidates);
+    }
+
+    fn bytes(&self) -> usize {
+        held(&self.cosines) + held(&self.sines) + held(&self.head) + held(&self.row) + self.sampler.bytes()
     }
 }
 
@@ -208,6 +212,11 @@ impl Scratch {
 
     pub fn bytes(&self) -> usize {
         let numbers = [&self.hidden, &self.query_key_value, &self.attended, &self.gate_up, &self.product, &self.logits];
-        numbers.iter().map(|numbers| numbers.len() * 4).sum::<usize>() + self.activations.bytes() + self.attention.bytes()
+        let numbers = numbers.iter().map(|numbers| held(numbers)).sum::<usize>();
+        let lists = held(&self.rows_left) + held(&self.positions) + held(&self.output_order) + held(&self.slots);
+        let tiles = held(&self.tiles) + self.tiles.iter().map(Tiles::bytes).sum::<usize>();
+        let threads = held(&self.threads) + self.threads.iter().map(|thread| exclusive(thread).bytes()).sum::<usize>();
+        let drawn = held(&self.drawn) + self.drawn.iter().map(|drawn| exclusive(drawn).bytes()).sum::<usize>();
+        numbers + lists + tiles + threads + drawn + self.plan.bytes() + self.activations.bytes() + self.attention.bytes()
     }
 }
