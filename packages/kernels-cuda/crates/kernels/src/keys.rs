@@ -186,6 +186,8 @@ fn code(numbers: &[f32; 32], block: &mut [u8; 34]) {
     let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
     block[..2].copy_from_slice(&(if holds { f16::from_f32(scale) } else { f16::NAN }).to_le_bytes());
     for (byte, number) in block[2..].iter_mut().zip(numbers) {
-        *byte = (number * inverse).round() as i8 as u8;
+        let level = number * inverse;
+        // `round` in instructions that every processor has: the largest number below a half, added and cut off.
+        *byte = (level + 0.499_999_97_f32.copysign(level)) as i32 as u8;
     }
 }

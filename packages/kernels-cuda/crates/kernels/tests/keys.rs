@@ -160,16 +160,18 @@ fn wrong_lengths_are_refused_and_nothing_is_written() {
 fn a_turned_block_has_the_bytes_of_the_encoder_and_keeps_its_length() {
     let mut random = Random(33);
     let table = frequencies(64, 10_000.0, None, Stretch::None);
-    let start = bytes_of(KeyDtype::Q8_0, &random.numbers(64));
-    let mut turned = start.clone();
-    rotate_keys(&mut turned, KeyShape { dtype: KeyDtype::Q8_0, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[77]).unwrap();
-    let mut wide = bytes_of(KeyDtype::F32, &numbers_of(KeyDtype::Q8_0, &start));
-    let before = numbers_of(KeyDtype::F32, &wide);
-    rotate_keys(&mut wide, KeyShape { dtype: KeyDtype::F32, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[77]).unwrap();
-    let exact = numbers_of(KeyDtype::F32, &wide);
-    assert_eq!(turned, bytes_of(KeyDtype::Q8_0, &exact));
     let norm = |key: &[f32]| key.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-    assert!((norm(&exact) / norm(&before) - 1.0).abs() < 1e-7);
+    for delta in 1..500 {
+        let start = bytes_of(KeyDtype::Q8_0, &random.numbers(64));
+        let mut turned = start.clone();
+        rotate_keys(&mut turned, KeyShape { dtype: KeyDtype::Q8_0, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[delta]).unwrap();
+        let mut wide = bytes_of(KeyDtype::F32, &numbers_of(KeyDtype::Q8_0, &start));
+        let before = numbers_of(KeyDtype::F32, &wide);
+        rotate_keys(&mut wide, KeyShape { dtype: KeyDtype::F32, heads: 1, head_size: 64 }, Pairs::Halves, &table, &[delta]).unwrap();
+        let exact = numbers_of(KeyDtype::F32, &wide);
+        assert_eq!(turned, bytes_of(KeyDtype::Q8_0, &exact));
+        assert!((norm(&exact) / norm(&before) - 1.0).abs() < 1e-7);
+    }
 }
 
 #[test]
