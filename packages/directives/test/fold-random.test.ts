@@ -28,7 +28,7 @@ const mixes: Record<string, Mix> = {
   "splices": { reposition: 0.15, splice: 0.55 },
   "splices and refreshes": { reposition: 0.1, splice: 0.2, refresh: 0.5 },
   "all verbs but forget": { reposition: 0.15, splice: 0.2, refresh: 0.15, scratch: 0.15, decay: 0.15 },
-  "all verbs": { reposition: 0.1, splice: 0.2, refresh: 0.1, forget: 0.25, scratch: 0.1, decay: 0.1 },
+  "all verbs": { reposition: 0.1, splice: 0.2, refresh: 0.1, forget: 0.2, scratch: 0.1, decay: 0.1, pin: 0.05 },
   "forgets": { forget: 0.6, splice: 0.2 },
 };
 
