@@ -74,7 +74,7 @@ export function rotaryFrequencies(rotary: RotaryParameters): Float64Array {
  * and the key keeps its length. Roundings add up when a key moves again and again: keep the birth position, and turn a copy of the key
  * as it was born once by the sum.
  *
- * Runs on the calling thread: about 1 ns a number. Give long caches part by part, or from a worker thread.
+ * Runs on the calling thread: about 0.5 ns (f32) to 2.5 ns (q8_0) a number. Give long caches part by part, or from a worker thread.
  *
  * Errors: `argument_invalid` with `param` (`keys`, `dtype`, `heads`, `headSize`, `delta`, `rotary.dimensions`, …); nothing was written.
  */
