@@ -14,7 +14,7 @@ const readOf = (shown: readonly Shown[]): Read => ({ text: shown.map(({ text }) 
 
 /** Reads an answer in pieces of these lengths, again and again. */
 function read(answer: string, lengths: readonly number[] = [answer.length]): Read {
-  const reader = new ToolCallReader();
+  const reader = new ToolCallReader(["f"]);
   const shown: Shown[] = [];
   for (let at = 0, turn = 0; at < answer.length; turn++) {
     const length = lengths[turn % lengths.length] as number;
@@ -35,6 +35,9 @@ describe("a call is read", () => {
     ["with an escaped name of a member", '<tool_call>{"name": "f", "\\u0061rguments": {"b": 2}}</tool_call>', { text: "", calls: [["f", '{"b": 2}']] }],
     ["without arguments", '<tool_call>{"name": "f"}</tool_call>', { text: "", calls: [["f", "{}"]] }],
     ["with arguments that are a text", '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>', { text: "", calls: [["f", '{"a": 1}']] }],
+    ["without its marks, at the beginning of the answer, where it names a tool of the request", ' {"name": "f", "arguments": {"a": "}"}}\n', { text: "", calls: [["f", '{"a": "}"}']] }],
+    ["without its marks, one behind the other", '{"name": "f"}\n{"name": "f", "arguments": {"b": 1}}\n{"name": "g"}', { text: '{"name": "g"}', calls: [["f", "{}"], ["f", '{"b": 1}']] }],
+    ["without its marks, before text", '{"name": "f"} done', { text: "done", calls: [["f", "{}"]] }],
     ["when the answer ends before its end mark", '<tool_call>\n{"name": "f", "arguments": {}}\n</tool', { text: "", calls: [["f", "{}"]] }],
   ])("%s", (_what, answer, expected) => {
     expect(read(answer)).toEqual(expected);
@@ -56,6 +59,12 @@ describe("what is no call stays text, to the letter:", () => {
     ["arguments that are a list", '<tool_call>{"name": "f", "arguments": [1]}</tool_call>'],
     ["something else before the end mark", '<tool_call>{"name": "f", "arguments": {}} and </tool_call>'],
     ["white space at the end", "a \n "],
+    ["white space alone", " \n "],
+    ["an object without marks that names no tool of the request", ' {"name": "g", "arguments": {}} '],
+    ["an object without marks behind text", 'So: {"name": "f", "arguments": {}}'],
+    ["an object without marks that is something else", '{ "names": ["f"]}'],
+    ["an object without marks that was cut off", '{"name": "f", "arguments": {'],
+    ["the beginning of an object", ' { "na'],
   ])("%s", (_what, answer) => {
     expect(read(answer)).toEqual({ text: answer, calls: [] });
     expect(read(answer, [1])).toEqual({ text: answer, calls: [] });
@@ -68,10 +77,11 @@ describe("what is no call stays text, to the letter:", () => {
 });
 
 const PIECES = [
+  '{"name": "f", "arguments": {}}', '{"name": "g"}', "{ ", '"na',
   "a", "é", "\u{1f600}", " ", "\n", "<", "</", "tool_call>", "<tool_call>", "</tool_call>", "{", "}", '"', "\\", call("f", '{"a": "é"}'), call("g", "{}"), '<tool_call>{"name": 1}</tool_call>',
   '<tool_call>{"name": "f", "arguments": {"b": [1, "}"]}}', '"name": "x"',
 ];
-const answers = array(constantFrom(...PIECES), { maxLength: 10 }).map((pieces) => pieces.join(""));
+const answers = array(constantFrom(...PIECES), { maxLength: 8 }).map((pieces) => pieces.join(""));
 
 test("R07: what is read is the same for every way of cutting an answer, and text only grows", () => {
   assert(

@@ -33,7 +33,7 @@ export function messagesReader(limits: Readonly<ServerLimits>) {
         cachedUpTo: firstToken(log, last + 1),
         managed: isManaged(value),
       }),
-      calls: callReader(service, { tools: conversation.rendering.tools as never, tool_choice: value.tool_choice?.type === "none" ? "none" : "auto" }),
+      calls: callReader(service, (value.tools ?? []).map(({ name }) => name), value.tool_choice?.type),
       maxTokens: value.max_tokens,
       logprobs: -1,
       echo: false,

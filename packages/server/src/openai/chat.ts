@@ -31,7 +31,7 @@ export function chatReader(limits: Readonly<ServerLimits>) {
       dialect: [...directives, ...scratchDirectives(value, log)],
       scratchOf: scratchesThinking(value) ? thinkingIn(service, log) : undefined,
       shape: openAIShape(chatChoices(service, value)),
-      calls: callReader(service, value),
+      calls: callReader(service, toolNames(value), value.tool_choice),
       maxTokens: maxTokensOf(value),
       logprobs: alternativesOf(value),
       echo: false,
@@ -56,10 +56,12 @@ function maxTokensOf({ max_tokens: old, max_completion_tokens: current }: ChatBo
 }
 
 /** Whether calls in an answer are read: the request has tools, and the model's template writes calls in a form that is known. */
-export function callReader(service: Service, { tools, tool_choice: choice }: Pick<ChatBody, "tools" | "tool_choice">): ToolCallReader | null {
-  const wanted = (tools?.length ?? 0) > 0 && choice !== "none";
-  return wanted && service.chat?.capabilities.toolCallFormat === "hermes" ? new ToolCallReader() : null;
+export function callReader(service: Service, tools: readonly string[], choice: unknown): ToolCallReader | null {
+  const wanted = tools.length > 0 && choice !== "none";
+  return wanted && service.chat?.capabilities.toolCallFormat === "hermes" ? new ToolCallReader(tools) : null;
 }
+
+const toolNames = ({ tools }: ChatBody) => (tools ?? []).flatMap((tool) => (tool.type === "function" ? [tool.function.name] : []));
 
 /** The role comes once, with the first delta. */
 const role = (first: boolean) => (first ? { role: "assistant" } : {});

@@ -18,18 +18,29 @@ export interface Shown {
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
+/** The beginning of an answer that is a call without its marks, and what may become one. */
+const BARE = /^\s*\{\s*"name"\s*:/;
+const MAY_BE_BARE = /^\s*(?:\{\s*(?:"(?:n(?:a(?:m(?:e(?:"\s*)?)?)?)?)?)?)?$/;
 
 /**
  * Reads the text of an answer for calls in the form `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (Hermes, Qwen). A call is shown
  * when it is complete and right; until then it is held back, since whatever turns out to be none is text, to the letter. White space
- * around a call is the template's and no text. What `push` and `end` give is the same for every way of cutting the answer.
+ * around a call is the template's and no text. Small models leave the marks out: an answer that begins with such objects is calls
+ * where they name tools of the request. What `push` and `end` give is the same for every way of cutting the answer.
  */
 export class ToolCallReader {
+  readonly #tools: ReadonlySet<string>;
+  #begun = false;
   /** White space, or the beginning of a call: what may still belong to a call. */
   #held = "";
   #call: CallScan | null = null;
   #afterCall = false;
   #count = 0;
+
+  /** @param tools names of the request's tools, for calls without marks */
+  constructor(tools: Iterable<string> = []) {
+    this.#tools = new Set(tools);
+  }
 
   push(text: string): Shown[] {
     return this.#read(text, false);
@@ -53,13 +64,22 @@ export class ToolCallReader {
   /** Outside a call: text up to the next one, or up to what may become one. Null where nothing more is certain. */
   #readText(ended: boolean): Shown | null {
     if (this.#afterCall) this.#held = this.#held.trimStart();
+    if (!this.#begun && !ended && MAY_BE_BARE.test(this.#held)) return null;
     if (this.#held === "") return null;
     this.#afterCall = false;
+    const isBare = !this.#begun && BARE.test(this.#held);
+    this.#begun = true;
+    if (isBare) {
+      const start = spaces(this.#held);
+      this.#call = new CallScan(this.#held.slice(0, start), false);
+      this.#held = this.#held.slice(start);
+      return { text: "", calls: [] };
+    }
     const open = this.#held.indexOf(OPEN);
     const end = open >= 0 ? this.#held.slice(0, open).trimEnd().length : ended ? this.#held.length : certainLength(this.#held);
     const text = this.#held.slice(0, end);
     const behind = open >= 0 ? open + OPEN.length : end;
-    if (open >= 0) this.#call = new CallScan(this.#held.slice(end, behind));
+    if (open >= 0) this.#call = new CallScan(this.#held.slice(end, behind), true);
     this.#held = this.#held.slice(behind);
     return open < 0 && text === "" ? null : { text, calls: [] };
   }
@@ -71,8 +91,10 @@ export class ToolCallReader {
     if (end === null) return null;
     this.#call = null;
     const call = end.json === null ? null : readCall(end.json);
-    if (call === null) return { text: end.raw, calls: [] };
+    if (call === null || (!scan.isMarked && !this.#tools.has(call.name))) return { text: end.raw, calls: [] };
     this.#afterCall = true;
+    // Where one was without marks, the next may be.
+    this.#begun = scan.isMarked;
     return { text: "", calls: [{ index: this.#count++, id: `call_${randomUUID().replaceAll("-", "").slice(0, 24)}`, ...call }] };
   }
 }
@@ -109,6 +131,7 @@ interface CallEnd {
 
 /** Follows one object from its first brace to its last, looking at each unit once, then the end mark. */
 class CallScan {
+  readonly isMarked: boolean;
   #before: string;
   readonly #object: string[] = [];
   /** What came behind the object; null inside it. */
@@ -117,9 +140,13 @@ class CallScan {
   #inString = false;
   #escaped = false;
 
-  /** @param opening the mark of a call, with the white space before it */
-  constructor(opening: string) {
+  /**
+   * @param opening the mark of a call, with the white space before it
+   * @param isMarked whether there is one, and an end mark to wait for
+   */
+  constructor(opening: string, isMarked: boolean) {
     this.#before = opening;
+    this.isMarked = isMarked;
   }
 
   /** Where the call ends; null while it may go on. */
@@ -139,6 +166,7 @@ class CallScan {
       at = end;
     }
     this.#behind += text.slice(at);
+    if (!this.isMarked) return this.#ending(0);
     const tail = this.#behind.slice(spaces(this.#behind));
     if (CLOSE.startsWith(tail) && tail !== CLOSE) return null;
     return tail.startsWith(CLOSE) ? this.#ending(this.#behind.length - tail.length + CLOSE.length) : { ...this.#ending(0), json: null };
