@@ -139,6 +139,24 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
       expect((await wire.plan(seen, key)).cached_tokens).toBe(20);
     });
 
+    test("is only planned by a plan: nothing is erased before the request itself", async () => {
+      const key = cold();
+      await wire.answer({ prompt, max_tokens: 1 }, key);
+      const forget = { prompt, directives: listOf(VERBS["forget"]!.completion!), max_tokens: 1 };
+      for (let again = 0; again < 2; again++) expect(await wire.plan(forget, key)).toMatchObject({ cached_tokens: 10, computed_tokens: 31, forgotten_tokens: 20 });
+      expect((await wire.plan({ prompt, max_tokens: 1 }, key)).computed_tokens).toBe(1);
+    });
+
+    test("scores, with echo, what is left of the prompt from the row before it, and nothing for what is forgotten", async () => {
+      const scored = async (tokens: readonly number[], directives: object[]) =>
+        (await wire.post<{ choices: { logprobs: { token_logprobs: (number | null)[] } }[] }>("/v1/completions", { prompt: tokens, directives, echo: true, max_tokens: 0, logprobs: 1 }, cold())).choices[0]!.logprobs.token_logprobs;
+      const forgetting = await scored(prompt, [{ op: "splice", target: { tokens: [10, 30] }, with: [7, 8], mode: "forget" }]);
+      const edited = await scored([...prompt.slice(0, 10), 7, 8, ...prompt.slice(30)], []);
+      expect(forgetting).toEqual([...edited.slice(0, 10), ...Array.from({ length: 20 }, () => null), ...edited.slice(12)]);
+      const head = await scored(prompt, [{ op: "splice", target: { tokens: [0, 4] }, with: [], mode: "forget" }]);
+      expect(head).toEqual([null, null, null, null, ...(await scored(prompt.slice(4), []))]);
+    });
+
     test("in a chat answers as the rendered text without the words does", async () => {
       const key = cold();
       const body = { messages: MESSAGES, directives: listOf(VERBS["forget"]!.chat), max_tokens: 4 };
