@@ -126,7 +126,7 @@ const rows: Row[] = [
     const log = chatLog([3, 4, 5, 6], 0, 12);
     expect(akv({ drop_message: { "2": [0, 1] }, reposition: [2] }, log).nextPosition).toBe(11);
   } },
-  { row: 23, what: "continue_final_message", akv: "Jinja yes, GPT-OSS no", ours: "yes: without a generation header the end of the log is the boundary", check: () => {
+  { row: 23, what: "continue_final_message", akv: "Jinja yes, GPT-OSS no", ours: "without a generation header the end of the log is the boundary (the server has not built the field: 422)", check: () => {
     expect(akv({ drop_message: { "3": [0] } }, chatLog([3, 4, 5, 6])).events[0]).toMatchObject({ at: 18, cell: 18 });
   } },
   { row: 24, what: 'duplicate keys "3" and " 3 "', akv: "last silently wins", ours: "error naming the key; compat lets the last win", check: () => {
