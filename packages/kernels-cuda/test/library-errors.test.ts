@@ -278,7 +278,7 @@ test("whatever is passed, a call answers or says what is wrong, and the process 
   const matrix = await packMatrix(compute, { type: "Q8_0", rows: 3, columns: 32, bytes: quantize("Q8_0", random.floats(96)) });
   const changed = <T extends object>(fields: T): T => {
     const names = Object.keys(fields);
-    const changes = Array.from({ length: random.between(1, 3) }, () => [random.pick(names), anything(random)]);
+    const changes = Array.from({ length: random.below(3) }, () => [random.pick(names), anything(random)]);
     return { ...fields, ...Object.fromEntries(changes) };
   };
   const segments = {
@@ -308,7 +308,7 @@ test("whatever is passed, a call answers or says what is wrong, and the process 
   }
   console.log(`${answered} answered, ${refused} refused`);
   expect(refused).toBeGreaterThan(1000);
-  expect(answered).toBeGreaterThan(100);
+  expect(answered).toBeGreaterThan(500);
   // All is as it was.
   expect((await matmul(new Float32Array(32), matrix)).length).toBe(3);
 });
