@@ -1,10 +1,9 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Outcome } from "@palimpsest/directives";
 import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
-import { patternHash } from "@palimpsest/kvstore";
-import type { Erasure } from "@palimpsest/radix";
+import { patternHash, type CellArchive } from "@palimpsest/kvstore";
 import { Answer } from "./answer.ts";
-import { Cache } from "./cache.ts";
+import { Cache, type Erasing } from "./cache.ts";
 import { erasedOf, pathOf } from "./erasure.ts";
 import { checkIntegrity } from "./integrity.ts";
 import { EngineError } from "./errors.ts";
@@ -14,6 +13,7 @@ import { prepare, SAMPLED, type Prepared } from "./prepare.ts";
 import { StepMeter } from "./rates.ts";
 import { missOf, reportOf } from "./report.ts";
 import { maxTokensOf, refuse } from "./request.ts";
+import { Restorer } from "./restorer.ts";
 import { Retainer } from "./retention.ts";
 import { Scheduler, type Entry } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
@@ -25,6 +25,13 @@ export interface EngineOptions {
   /** The model and its pages. The engine is the only one to run steps on it while it lives; it is not disposed with the engine. */
   runtime: Runtime;
   limits?: Partial<EngineLimits>;
+  /**
+   * Where cells go that leave the device (`openArchive`). The engine is its only user while it lives, and closes it with itself. Needs a
+   * runtime with `cells`.
+   */
+  archive?: CellArchive | undefined;
+  /** Names the weights, for cells that outlive the process: a hash of the model file. */
+  modelId?: string | undefined;
   /** Milliseconds, for ages in `state()`. */
   clock?: () => number;
   /** Called after each step is settled, in the turn of the loop. For tests and metrics; must not throw. */
@@ -49,6 +56,7 @@ export class Engine {
   readonly #runtime: Runtime;
   readonly #cache: Cache;
   readonly #scheduler: Scheduler;
+  readonly #restorer: Restorer | null;
   readonly #retainer: Retainer;
   readonly #builder: StepBuilder;
   readonly #clock: () => number;
@@ -63,13 +71,16 @@ export class Engine {
   #inFlight: readonly Entry[] = [];
   #wake: (() => void) | null = null;
   #disposed = false;
+  #closing: Promise<void> | null = null;
 
-  constructor({ runtime, limits, clock, onStep, onLogits }: EngineOptions) {
+  constructor({ runtime, limits, archive, modelId, clock, onStep, onLogits }: EngineOptions) {
     if (runtime.info.groups !== 1) throw new EngineError("groups_unsupported", `models with ${runtime.info.groups} groups of cells cannot be run yet`);
     this.limits = limitsOf(limits);
     this.#runtime = runtime;
-    this.#cache = new Cache({ pages: runtime.pages, pageSize: runtime.pageSize, info: runtime.info, cacheDtype: runtime.cacheDtype, limits: this.limits, clock: () => this.#clock() });
-    this.#scheduler = new Scheduler(this.#cache, this.limits);
+    const onUnheld = () => this.#scheduler.retry();
+    this.#cache = new Cache({ device: runtime, limits: this.limits, modelId, archive, clock: () => this.#clock(), onUnheld });
+    this.#restorer = archive === undefined ? null : new Restorer(this.#cache, archive, this.limits, () => this.#meter.rates.prefillTokensPerSecond);
+    this.#scheduler = new Scheduler(this.#cache, this.limits, this.#restorer, () => this.#wakeUp());
     this.#builder = new StepBuilder(runtime.pageSize);
     this.#clock = clock ?? (() => performance.now());
     this.#retainer = new Retainer(this.#clock);
@@ -119,6 +130,7 @@ export class Engine {
       pages: this.#cache.pool.audit(),
       promisedPages: this.#cache.promised,
       tree: this.#cache.tree.stats(),
+      tiers: this.#restorer === null ? null : { ...this.#cache.archive!.stats(), ...this.#restorer.counts },
     };
   }
 
@@ -140,12 +152,25 @@ export class Engine {
     checkIntegrity(this.#cache, this.#scheduler);
   }
 
-  /** Ends all requests with `engine_disposed` and waits for the running step. Idempotent. */
+  /** Ends all requests with `engine_disposed`, waits for the running step, and closes the archive. Idempotent. */
   async dispose(): Promise<void> {
     this.#disposed = true;
     if (this.#inFlight.length > 0) Atomics.store(this.#cancelFlag, 0, 1);
     this.#wakeUp();
     await this.#loop;
+    this.#closing ??= this.#closeArchive();
+    await this.#closing;
+  }
+
+  /** What only this process has goes where a restart finds it, as far as there is such a place and time. */
+  async #closeArchive(): Promise<void> {
+    const { archive } = this.#cache;
+    if (archive === null) return;
+    const late = new AbortController();
+    const timeout = sleep(this.limits.persistMsMax, undefined, { ref: false, signal: late.signal }).catch(() => undefined);
+    await Promise.race([archive.idle().then(() => archive.persist(this.limits.persistMsMax)), timeout]);
+    late.abort();
+    await archive.close();
   }
 
   /** The main loop. It ends when the engine is disposed, or finds that its own books are wrong: then nothing more is computed on them. */
@@ -168,7 +193,7 @@ export class Engine {
   /** Lets others have their turn, so that requests, aborts and stops come in. Sleeps while there is nothing to do. False: disposed. */
   async #receive(): Promise<boolean> {
     await nextTurn();
-    while (!this.#disposed && this.#scheduler.running.length === 0 && this.#scheduler.waiting.length === 0) {
+    while (!this.#disposed && this.#scheduler.isIdle) {
       await new Promise<void>((resolve) => (this.#wake = resolve));
     }
     return !this.#disposed;
@@ -183,8 +208,6 @@ export class Engine {
 
   #prepare(entries: readonly Entry[]): Prepared {
     const prepared = prepare(entries, this.#builder);
-    const stale = this.#cache.pool.takeStale();
-    if (stale.length > 0) this.#runtime.clearPages(stale);
     if (this.#onLogits !== undefined) prepared.step.logits = new Float32Array(prepared.purposes.length * this.#runtime.info.vocabularySize);
     return prepared;
   }
@@ -266,6 +289,7 @@ export class Engine {
   #finish(sequence: Sequence, outcome: NonNullable<Sequence["outcome"]>): void {
     this.#deliverScores(sequence);
     this.#publishAnswer(sequence);
+    sequence.admission?.holding.keepAll();
     const { fold, request, reads, promptSteps, admission } = sequence;
     const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
     const refused = admission === null ? new Set<number>() : this.#retainer.apply(sequence);
@@ -314,13 +338,12 @@ export class Engine {
   }
 
   /** Pages that an erasure has freed are zeroed now, those that are still read when their readers have left. */
-  #complete(erasures: readonly Erasure[], paths: readonly string[]): Erased {
+  #complete(erasings: readonly Erasing[], paths: readonly string[]): Erased {
     const zero = () => {
-      const pages = this.#cache.pool.takeDirty();
-      if (pages.length > 0 && !this.#disposed) this.#runtime.clearPages(pages);
+      if (!this.#disposed) this.#cache.clearFree();
     };
     zero();
-    return erasedOf(erasures, paths, zero);
+    return erasedOf(erasings, paths, zero);
   }
 
   #sequence(request: GenerateRequest): Sequence {

@@ -1,6 +1,7 @@
 import { advanceErase, bornCellsOf, type EraseChoice, type EraseSet, eraseTexts, type EraseWalk, startErase } from "@palimpsest/directives";
 import { patternHash } from "@palimpsest/kvstore";
-import type { Cells, Erasure, Path, RadixTree } from "@palimpsest/radix";
+import type { Cells, Path } from "@palimpsest/radix";
+import type { Erasing } from "./cache.ts";
 import type { Erased } from "./types.ts";
 
 /** Names what a forget of a log erases: the log's own text up to the end of the target, no other forget applied. */
@@ -9,24 +10,41 @@ export function pathOf(set: EraseSet): string {
   return patternHash(eraseTexts(set).next().value!);
 }
 
-/** What erasures did together. `zero` runs once the last reader has left. */
-export function erasedOf(erasures: readonly Erasure[], paths: readonly string[], zero: () => void): Erased {
-  let isComplete = erasures.every(({ readers }) => readers === 0);
+/** What erasures did together. `last` runs once the last reader has left. */
+export function erasedOf(erasings: readonly Erasing[], paths: readonly string[], last: () => void): Erased {
+  const erasures = erasings.map(({ erasure }) => erasure);
+  const tiers: Record<string, number> = {};
+  const unreachable: Record<string, number> = {};
+  let isComplete = false;
   const end = async () => {
-    await Promise.all(erasures.map(({ complete }) => complete));
-    zero();
+    for (const receipt of await Promise.all(erasings.map(({ complete }) => complete))) {
+      for (const [tier, cells] of Object.entries(receipt?.cells ?? {})) tiers[tier] = (tiers[tier] ?? 0) + cells;
+      // What one of them could not reach, the later ones name again.
+      for (const { tier, keys } of receipt?.unreachable ?? []) unreachable[tier] = Math.max(unreachable[tier] ?? 0, keys.length);
+    }
+    last();
     isComplete = true;
   };
+  const complete = end();
+  // A forget in a log has nobody who waits for it.
+  complete.catch(() => undefined);
   return {
     time: new Date().toISOString(),
     paths,
     cells: erasures.reduce((sum, { cells }) => sum + cells, 0),
+    tiers,
+    unreachable,
     readers: erasures.reduce((sum, { readers }) => sum + readers, 0),
     get isComplete() {
       return isComplete;
     },
-    complete: end(),
+    complete,
   };
+}
+
+/** Who knows histories: the tree, and the archive of those that left it. */
+export interface Histories {
+  follow<T>(namespace: string, begin: T, step: (way: T, cells: Cells) => T | null): void;
 }
 
 /** So many forms of one text are searched for one by one. */
@@ -36,11 +54,11 @@ const FORMS_MAX = 1024;
  * The texts that a forget must erase, each up to the end of its target. There may be more of them than can be listed: what was inserted
  * or edited in front may have been there or not, in every combination. Then those are found that histories have.
  */
-export function textsToErase(set: EraseSet, tree: Pick<RadixTree<unknown>, "follow">, namespace: string, running: readonly Path[], formsMax = FORMS_MAX): EraseChoice[] {
+export function textsToErase(set: EraseSet, histories: readonly Histories[], namespace: string, running: readonly Path[], formsMax = FORMS_MAX): EraseChoice[] {
   const forms = set.together.reduce((product, choices) => product * choices.length, 1);
   if (forms <= formsMax) return [...eraseTexts({ path: set.together })];
   const search = new TextSearch(set);
-  tree.follow(namespace, search.begin, (way, cells) => search.step(way, cells));
+  for (const known of histories) known.follow(namespace, search.begin, (way, cells) => search.step(way, cells));
   for (const path of running) search.path(path);
   return search.texts;
 }

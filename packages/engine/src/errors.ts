@@ -7,6 +7,7 @@ export const ENGINE_ERROR_CODES = {
   limit_invalid: "invalid",
   context_length_exceeded: "invalid",
   groups_unsupported: "unsupported",
+  tiers_unsupported: "unsupported",
   queue_full: "capacity",
   pages_exceeded: "capacity",
   request_cancelled: "cancelled",

@@ -1,5 +1,5 @@
-import type { CellLease } from "@palimpsest/kvstore";
-import type { MatchLease, Path, Pin, PinOptions } from "@palimpsest/radix";
+import { AddressedCells, type CellLease, type PathAddresses } from "@palimpsest/kvstore";
+import type { MatchLease, MatchSpan, Path, Pin, PinOptions } from "@palimpsest/radix";
 import type { Cache } from "./cache.ts";
 import { CellTable } from "./table.ts";
 
@@ -25,8 +25,9 @@ export class Holding {
   readonly table: CellTable;
   readonly #cache: Cache;
   readonly #namespace: string;
+  readonly #addresses: PathAddresses;
   /** The match, then what was published, in cell order as far as they follow one another. */
-  readonly #leases: MatchLease<CellLease>[];
+  readonly #leases: MatchLease<AddressedCells>[];
   /** In the order in which they are filled; only the last one has room. */
   readonly #own: OwnPages[] = [];
   /** Cells that are erased from here on must not come back with what we compute. */
@@ -34,17 +35,20 @@ export class Holding {
   #promised: number;
   /** Some of our cells are not in the tree: behind them none can be entered. */
   #private = false;
+  /** Slots of our own pages that the tree has taken nevertheless. */
+  readonly #shared = new Set<number>();
   #released = false;
 
   /** Takes over the match, and the pages that were promised for it. */
-  constructor(cache: Cache, namespace: string, match: MatchLease<CellLease>, promised: number) {
+  constructor(cache: Cache, namespace: string, match: MatchLease<AddressedCells>, promised: number) {
     this.#cache = cache;
     this.#epoch = cache.tree.epoch;
     this.#namespace = namespace;
     this.#leases = [match];
     this.#promised = promised;
+    this.#addresses = cache.addresses(namespace, match.spans);
     this.table = new CellTable(cache.pool.pageSize);
-    for (const { start, value } of match.spans) if (value !== null) this.table.addLease(start, value);
+    for (const { start, value } of match.spans) if (value !== null) this.table.addLease(start, value.lease);
   }
 
   /** Pages that may still be taken. */
@@ -84,8 +88,9 @@ export class Holding {
    */
   publish(path: Path, from: number, to: number): void {
     if (this.#private) return;
+    if (this.#cache.archive !== null) this.#addresses.extend(path, to);
     for (let cell = from; cell < to; ) {
-      const value = this.#gather(cell, to);
+      const value = new AddressedCells(this.#gather(cell, to), this.#addresses, cell);
       const end = cell + value.length;
       const lease = this.#cache.publish(this.#namespace, path, cell, end, value, this.#epoch);
       if (lease === null || !this.#adopt(lease)) {
@@ -93,8 +98,16 @@ export class Holding {
         return;
       }
       this.#disown(end - cell);
+      this.#keep(lease);
       cell = end;
     }
+  }
+
+  /** Sees to it that the archive has what we hold of the tree, also what it had to let go meanwhile. */
+  keepAll(): void {
+    // What was erased since we began is ours to read, and nobody's to keep.
+    if (this.#cache.archive === null || this.#cache.tree.epoch !== this.#epoch) return;
+    for (const lease of this.#leases) this.#keep(lease);
   }
 
   /** No row reads the cells [from, to) any more: what we hold of them in the tree is given back, in front of all others when pages are short. */
@@ -131,7 +144,13 @@ export class Holding {
     this.#promised = 0;
     this.table.clear();
     for (const lease of this.#leases) lease.release();
-    for (const { lease } of this.#own) lease.release();
+    for (const { lease, base, used } of this.#own) {
+      const slots = Int32Array.from({ length: used - base }, (_, i) => lease.slot(i)).filter((slot) => !this.#shared.has(slot));
+      // What was refused for being erased must go now; what was never offered, before the page goes on with others' cells only.
+      if (this.#private) this.#cache.wipe(slots);
+      else this.#cache.scrub(slots);
+      lease.release();
+    }
     this.#own.length = 0;
   }
 
@@ -140,7 +159,7 @@ export class Holding {
     for (const { lease } of this.#own) for (let i = 0; i < lease.length; i++) yield lease.slot(i);
   }
 
-  *#overlapping(from: number, to: number): Generator<[lease: MatchLease<CellLease>, start: number, end: number]> {
+  *#overlapping(from: number, to: number): Generator<[lease: MatchLease<AddressedCells>, start: number, end: number]> {
     for (const lease of this.#leases) {
       const [start, end] = [Math.max(from, lease.start), Math.min(to, lease.length)];
       if (start < end) yield [lease, start, end];
@@ -173,15 +192,50 @@ export class Holding {
     return value!;
   }
 
-  /** Goes on with the tree's cells. False, and the lease is given back, where they would take pages that others were promised. */
-  #adopt(lease: MatchLease<CellLease>): boolean {
+  /**
+   * Goes on with the tree's cells. False where they would take pages that others were promised: we keep our own then, and of the tree only
+   * what it took of them.
+   */
+  #adopt(lease: MatchLease<AddressedCells>): boolean {
+    this.#leases.push(lease);
+    const isOurs = (start: number, value: AddressedCells) => value.lease.slot(0) === this.table.slot(start);
     if (this.#cache.available < 0) {
-      lease.release();
+      const { spans } = lease;
+      for (const { start, length, value } of spans) {
+        if (value === null) continue;
+        if (!isOurs(start, value)) lease.skip(start, start + length);
+        else for (let i = 0; i < length; i++) this.#shared.add(value.lease.slot(i));
+      }
       return false;
     }
-    this.#leases.push(lease);
-    for (const { start, value } of lease.spans) if (value !== null && value.slot(0) !== this.table.slot(start)) this.table.move(start, value);
+    for (const { start, value } of lease.spans) {
+      if (value === null || isOurs(start, value)) continue;
+      this.#cache.scrub(Int32Array.from({ length: value.length }, (_, i) => this.table.slot(start + i)));
+      this.table.move(start, value.lease);
+    }
     return true;
+  }
+
+  #keep(lease: MatchLease<AddressedCells>): void {
+    if (this.#cache.archive === null) return;
+    for (const { start, length, value } of lease.spans) {
+      if (value !== null) this.#cache.keep({ start, length, value, before: (cells) => this.#before(start, cells) });
+    }
+  }
+
+  /** What we hold in front of a cell, as far up as to cover so many cells, nearest last. A span that ends elsewhere ends the search. */
+  #before(end: number, cells: number): MatchSpan<AddressedCells>[] {
+    const found: MatchSpan<AddressedCells>[] = [];
+    for (let at = end; at > end - cells; ) {
+      let span: MatchSpan<AddressedCells> | undefined;
+      for (let i = this.#leases.length - 1; i >= 0 && span === undefined; i--) {
+        span = this.#leases[i]!.spans.findLast(({ start, length, value }) => value !== null && start + length === at);
+      }
+      if (span === undefined) break;
+      found.push(span);
+      at = span.start;
+    }
+    return found.toReversed();
   }
 
   /** The next `count` cells in our pages are held through the tree's lease now, or replaced by others. */

@@ -1,4 +1,5 @@
 export { TextAssembly, type AssembledText, type TokenBytes } from "./assembly.ts";
+export { openArchive, openWith, type TierOptions } from "./archive.ts";
 export { Engine, type EngineOptions, type LogitsOutput } from "./engine.ts";
 export * from "./errors.ts";
 export { ENGINE_LIMITS, type EngineLimits } from "./limits.ts";

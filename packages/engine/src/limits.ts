@@ -18,6 +18,10 @@ export interface EngineLimits {
   lookaheadMax: number;
   /** A request waits for the prompt of another that runs when they agree in so many more cells than the tree has. */
   shareCellsMin: number;
+  /** Milliseconds that a request waits at most for cells from a tier; then they are computed. */
+  restoreMsMax: number;
+  /** Milliseconds that `dispose` spends at most on copying cells to a tier that keeps them for a restart. */
+  persistMsMax: number;
   /** Nodes of the prefix tree. */
   treeNodesMax: number;
 }
@@ -31,6 +35,8 @@ export const ENGINE_LIMITS: EngineLimits = {
   bypassesMax: 32,
   lookaheadMax: 16,
   shareCellsMin: 64,
+  restoreMsMax: 5_000,
+  persistMsMax: 20_000,
   treeNodesMax: 1 << 20,
 };
 

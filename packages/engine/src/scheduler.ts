@@ -1,4 +1,4 @@
-import type { CellLease } from "@palimpsest/kvstore";
+import type { AddressedCells } from "@palimpsest/kvstore";
 import type { MatchLease } from "@palimpsest/radix";
 import type { Cache } from "./cache.ts";
 import { EngineError } from "./errors.ts";
@@ -7,6 +7,7 @@ import type { EngineLimits } from "./limits.ts";
 import { cellsRead, planWork, rowsOf, type Wish, type Work } from "./planner.ts";
 import { RangeSet } from "./ranges.ts";
 import type { Found } from "./report.ts";
+import type { Restorer } from "./restorer.ts";
 import type { Sequence } from "./sequence.ts";
 import { WaitingLine } from "./waiting.ts";
 
@@ -27,6 +28,8 @@ export class Scheduler {
   readonly running: Sequence[] = [];
   readonly #cache: Cache;
   readonly #limits: EngineLimits;
+  readonly #restorer: Restorer | null;
+  readonly #onChange: () => void;
   /**
    * A request that runs by itself, without a promise: its prompt has more cells than there are pages, but what it hides on the way makes
    * room again. Nobody else is admitted until its prompt is through.
@@ -34,10 +37,27 @@ export class Scheduler {
   #alone: Sequence | null = null;
   /** Nothing that was refused before can be admitted until pages or places came back, or somebody joined the line. */
   #worthTrying = false;
+  /** The request that runs alone waits for pages that a transfer holds. */
+  #isStalled = false;
 
-  constructor(cache: Cache, limits: EngineLimits) {
+  /** `onChange`: something that was waited for has come, outside of any call. */
+  constructor(cache: Cache, limits: EngineLimits, restorer: Restorer | null = null, onChange: () => void = () => {}) {
     this.#cache = cache;
     this.#limits = limits;
+    this.#restorer = restorer;
+    this.#onChange = onChange;
+  }
+
+  /** Nothing can be run or admitted until somebody comes or goes, or `retry` is called. */
+  get isIdle(): boolean {
+    return this.#isStalled || (this.running.length === 0 && (this.waiting.length === 0 || !this.#worthTrying));
+  }
+
+  /** Pages or cells have come that somebody waits for. */
+  retry(): void {
+    this.#worthTrying = true;
+    this.#isStalled = false;
+    this.#onChange();
   }
 
   enqueue(sequence: Sequence, nowMs: number): void {
@@ -57,7 +77,10 @@ export class Scheduler {
   /** Takes a sequence out of line or batch, and gives back all that it holds. */
   leave(sequence: Sequence): void {
     const at = this.running.indexOf(sequence);
-    if (sequence === this.#alone) this.#alone = null;
+    if (sequence === this.#alone) {
+      this.#alone = null;
+      this.#isStalled = false;
+    }
     if (at >= 0) this.running.splice(at, 1);
     else this.waiting.drop((waiter) => waiter === sequence);
     sequence.admission?.holding.release();
@@ -68,7 +91,10 @@ export class Scheduler {
   /** Admits from the line as many as fit. Returns those that do not, even alone: nothing is left to evict, and still no room. */
   admit(): Sequence[] {
     const alone = this.#alone;
-    if (alone !== null && !this.#goesOn(alone)) return [alone];
+    if (alone !== null && !this.#goesOn(alone)) {
+      this.#isStalled = this.#cache.isTransferring;
+      return this.#isStalled ? [] : [alone];
+    }
     if (!this.#worthTrying || this.#alone !== null) return [];
     this.#worthTrying = false;
     let firstBlocked = -1;
@@ -89,6 +115,7 @@ export class Scheduler {
   /** The rows of the next step, at most one sequence's worth each; prompts come in cell order. */
   batch(step: number): Entry[] {
     const entries: Entry[] = [];
+    if (this.#isStalled) return entries;
     for (const [sequence, rows] of this.#grants()) {
       sequence.servedAt = step;
       if (sequence.isPrefilling) takeWork(sequence, rows, entries);
@@ -99,15 +126,21 @@ export class Scheduler {
 
   /**
    * Match and promise in one go; on refusal the match is given back at once. "shared": somebody who runs is about to compute a good
-   * part of the prompt, which is worth waiting for without holding anything.
+   * part of the prompt, which is worth waiting for without holding anything. "transfer": cells are on their way from a tier, or pages are
+   * held by a transfer; `retry` is called when it has ended.
    */
-  #tryAdmit(sequence: Sequence): "admitted" | "blocked" | "shared" {
+  #tryAdmit(sequence: Sequence): "admitted" | "blocked" | "shared" | "transfer" {
     const { pageSize } = this.#cache.pool;
+    if (sequence.isRestoring) return "transfer";
     for (let canEvict = true; ; ) {
       const match = this.#cache.match(sequence.namespace, sequence.path());
       if (this.#isBeingComputed(sequence, match.length)) {
         match.release();
         return "shared";
+      }
+      if (!sequence.restored && this.#restore(sequence, match)) {
+        match.release();
+        return "transfer";
       }
       const { work, found } = planFor(sequence, match);
       const pages = pagesFor(work, sequence.openCellsMax, pageSize);
@@ -116,6 +149,10 @@ export class Scheduler {
         sequence.begin({ holding, work, found });
         this.running.push(sequence);
         return "admitted";
+      }
+      if (this.running.length === 0 && !canEvict && this.#cache.isTransferring) {
+        match.release();
+        return "transfer";
       }
       if (this.running.length === 0 && !canEvict) {
         sequence.begin({ holding: new Holding(this.#cache, sequence.namespace, match, 0), work, found });
@@ -131,12 +168,25 @@ export class Scheduler {
     }
   }
 
+  /** Whether cells that the request needs are on their way from a tier now. */
+  #restore(sequence: Sequence, match: MatchLease<AddressedCells>): boolean {
+    const coming = this.#restorer?.begin(sequence, match) ?? null;
+    if (coming === null) return false;
+    sequence.isRestoring = true;
+    void coming.finally(() => {
+      sequence.isRestoring = false;
+      this.retry();
+    });
+    return true;
+  }
+
   /** Whether the request that runs alone has room for another row; once its prompt is through, whether its answer can be promised. */
   #goesOn(sequence: Sequence): boolean {
     if (sequence.isPrefilling) return this.#room(sequence) > 0;
+    if (!sequence.admission!.holding.promise(Math.ceil(sequence.openCellsMax / this.#cache.pool.pageSize))) return false;
     this.#alone = null;
     this.#worthTrying = true;
-    return sequence.admission!.holding.promise(Math.ceil(sequence.openCellsMax / this.#cache.pool.pageSize));
+    return true;
   }
 
   /** New cells that the request that runs alone can take now. */
@@ -185,7 +235,7 @@ export class Scheduler {
 }
 
 /** Gives back what a match holds and nobody reads. Of a hole there is nothing to hold: whoever fills it shall be able to lose it again. */
-function narrow(match: MatchLease<CellLease>, read: RangeSet): void {
+function narrow(match: MatchLease<AddressedCells>, read: RangeSet): void {
   for (const [from, to] of read.gaps(0, match.length)) match.skip(from, to);
   for (const { start, length, value } of match.spans) if (value === null) match.skip(start, start + length);
 }
@@ -203,7 +253,7 @@ function agree(one: Sequence, other: Sequence, cells: number): boolean {
 }
 
 /** What a sequence has to run beside what a match found. From then on the match holds only what will be read. */
-export function planFor(sequence: Sequence, match: MatchLease<CellLease>): { work: Work[]; found: Found } {
+export function planFor(sequence: Sequence, match: MatchLease<AddressedCells>): { work: Work[]; found: Found } {
   const resident = new RangeSet();
   for (const { start, length, value } of match.spans) if (value !== null) resident.add(start, start + length);
   const work = planWork(sequence.fold, resident, wishOf(sequence, match.length));

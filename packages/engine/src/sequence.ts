@@ -57,6 +57,10 @@ export class Sequence {
   outcome: { reason: "stop" | "length"; stopToken?: number } | null;
   /** Once it waits for another's prompt, it waits for all that both have in common. */
   waitsForShared = false;
+  /** Cells from a tier are on their way: until then it is not looked at. */
+  isRestoring = false;
+  /** It has asked the tiers, and does not again. */
+  restored = false;
   /** Why it has to leave, if it has. */
   leaving: "cancelled" | "stopped" | null = null;
   cause: unknown = undefined;

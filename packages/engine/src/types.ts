@@ -1,8 +1,9 @@
 import type { Fold, Outcome } from "@palimpsest/directives";
 import type { Sampler } from "@palimpsest/kernels-cuda";
-import type { Audit } from "@palimpsest/kvstore";
+import type { ArchiveStats, Audit } from "@palimpsest/kvstore";
 import type { TreeStats } from "@palimpsest/radix";
 import type { StepRates } from "./rates.ts";
+import type { RestoreCounts } from "./restorer.ts";
 
 /** One answer to compute. The fold holds the prompt; nothing of a request outlives it but cells in the tree. */
 export interface GenerateRequest {
@@ -92,14 +93,15 @@ export interface Erased {
   paths: readonly string[];
   /** Cells that no request will find any more. */
   cells: number;
+  /** Cells that the tiers had, by name of the tier; filled when `complete` resolves. */
+  readonly tiers: Readonly<Record<string, number>>;
+  /** Blocks that a tier could not be made to forget now: nobody finds them here, and every later write tries again. Filled likewise. */
+  readonly unreachable: Readonly<Record<string, number>>;
   /** Stretches of cells that running requests still read, and give back when they leave. */
   readers: number;
   /** Whether the last reader has left. */
   readonly isComplete: boolean;
-  /**
-   * Resolves when the last reader has left and the pages that became free are zeroed. A page that also has cells that stay keeps its
-   * bytes, which nothing reads, until those go.
-   */
+  /** Resolves when the last reader has left, the cells are overwritten on the device, and the tiers have forgotten them. */
   complete: Promise<void>;
 }
 
@@ -119,4 +121,6 @@ export interface EngineState {
   /** Pages that running requests may still take. */
   promisedPages: number;
   tree: TreeStats;
+  /** What the tiers hold and did; null: there are none. */
+  tiers: (ArchiveStats & RestoreCounts) | null;
 }

@@ -62,8 +62,8 @@ test("the texts that are found in histories are those that would have been liste
     const paths = Array.from({ length: 4 }, () => ({ tokens: Int32Array.from(applied(some.filter(() => random.chance(0.5)))), events: [] }));
     const nothing = { follow: () => undefined };
     for (const set of erase) {
-      const listed = named(textsToErase(set, nothing, "tests", []));
-      const found = named(textsToErase(set, nothing, "tests", paths, 0));
+      const listed = named(textsToErase(set, [nothing], "tests", []));
+      const found = named(textsToErase(set, [nothing], "tests", paths, 0));
       expect(listed, `seed ${seed}`).toEqual(expect.arrayContaining(found));
       // What is not found stands in no history.
       for (const { tokens } of paths) for (const text of listed) if (tokens.join(" ").startsWith(text.split(": ")[1]!)) expect(found, `seed ${seed}`).toContain(text);

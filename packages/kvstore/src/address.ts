@@ -36,23 +36,34 @@ export interface BlockAddress {
 export class PathAddresses {
   readonly namespace: string;
   readonly blockCells: number;
-  #digests = new Uint8Array(0);
-  #tokens = new Int32Array(0);
-  readonly #events: { at: number; key: string }[][] = [];
-  readonly #root: Uint8Array;
+  /** What other paths began, in order; each part ends before the next one begins. */
+  readonly #shared: readonly { part: Part; end: number }[];
+  readonly #own: Part;
 
-  constructor(namespace: string, blockCells = 16) {
+  constructor(namespace: string, blockCells = 16, shared: readonly { part: Part; end: number }[] = []) {
     if (!Number.isInteger(blockCells) || blockCells < 1) {
       throw new KvstoreError("argument_invalid", `a block has at least one cell, not ${blockCells}`, "blockCells");
     }
     this.namespace = namespace;
     this.blockCells = blockCells;
-    this.#root = digest(new TextEncoder().encode(JSON.stringify(["palimpsest cells", ADDRESS_VERSION, blockCells, namespace])));
+    this.#shared = shared;
+    const last = shared.at(-1);
+    const root = () => digest(new TextEncoder().encode(JSON.stringify(["palimpsest cells", ADDRESS_VERSION, blockCells, namespace])));
+    this.#own = new Part(last?.end ?? 0, last === undefined ? root() : last.part.digest(last.end - 1), blockCells);
   }
 
   /** Whole blocks that are known. */
   get blocks(): number {
-    return this.#events.length;
+    return this.#own.end;
+  }
+
+  /** Another path that has the first `blocks` blocks of this one. They are shared and not hashed again. */
+  fork(blocks: number): PathAddresses {
+    if (!(Number.isInteger(blocks) && blocks >= 0 && blocks <= this.blocks)) {
+      throw new KvstoreError("argument_invalid", `block ${blocks} of ${this.blocks}`, "blocks");
+    }
+    const parts = [...this.#shared, { part: this.#own, end: this.#own.end }].filter(({ part }) => part.first < blocks);
+    return new PathAddresses(this.namespace, this.blockCells, parts.map(({ part, end }) => ({ part, end: Math.min(end, blocks) })));
   }
 
   /** Goes on to the whole blocks of the first `cells` cells of `path`, which begins with what was given before. */
@@ -60,7 +71,7 @@ export class PathAddresses {
     const { blockCells } = this;
     const blocks = Math.floor(Math.min(cells, path.tokens.length) / blockCells);
     if (blocks <= this.blocks) return;
-    this.#grow(blocks);
+    this.#own.reserve(blocks);
     let next = path.events.findIndex((event) => event.at >= this.blocks * blockCells);
     if (next < 0) next = path.events.length;
     for (let number = this.blocks; number < blocks; number++) {
@@ -69,33 +80,80 @@ export class PathAddresses {
       for (; next < path.events.length && path.events[next]!.at < first + blockCells; next++) {
         events.push({ at: path.events[next]!.at - first, key: path.events[next]!.key });
       }
-      const tokens = path.tokens.subarray(first, first + blockCells);
-      this.#tokens.set(tokens, first);
-      const parent = number === 0 ? this.#root : this.#digests.subarray((number - 1) * DIGEST_BYTES, number * DIGEST_BYTES);
-      this.#digests.set(digest(encodeBlock(parent, tokens, events)), number * DIGEST_BYTES);
-      this.#events.push(events);
+      this.#own.push(path.tokens.subarray(first, first + blockCells), events);
     }
   }
 
   key(number: number): string {
-    if (!(number >= 0 && number < this.blocks)) throw new KvstoreError("argument_invalid", `block ${number} of ${this.blocks}`, "number");
-    return Buffer.from(this.#digests.buffer, number * DIGEST_BYTES, DIGEST_BYTES).toString("hex");
+    return Buffer.from(this.#partOf(number).digest(number)).toString("hex");
   }
 
   at(number: number): BlockAddress {
-    const key = this.key(number);
-    const tokens = this.#tokens.slice(number * this.blockCells, (number + 1) * this.blockCells);
-    return { key, namespace: this.namespace, number, tokens, events: this.#events[number]! };
+    const { tokens, events } = this.#partOf(number).block(number);
+    return { key: this.key(number), namespace: this.namespace, number, tokens, events };
   }
 
-  #grow(blocks: number): void {
+  #partOf(number: number): Part {
+    if (!(number >= 0 && number < this.blocks)) throw new KvstoreError("argument_invalid", `block ${number} of ${this.blocks}`, "number");
+    if (number >= this.#own.first) return this.#own;
+    let [low, high] = [0, this.#shared.length - 1];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#shared[middle]!.end > number) high = middle;
+      else low = middle + 1;
+    }
+    return this.#shared[low]!.part;
+  }
+}
+
+/** The blocks of one path from `first` on. Only the path that made it adds to it; forks read what was there. */
+class Part {
+  readonly first: number;
+  readonly #blockCells: number;
+  /** Of the block in front of the first. */
+  readonly #parent: Uint8Array;
+  #digests = new Uint8Array(0);
+  #tokens = new Int32Array(0);
+  readonly #events: { at: number; key: string }[][] = [];
+
+  constructor(first: number, parent: Uint8Array, blockCells: number) {
+    this.first = first;
+    this.#parent = parent;
+    this.#blockCells = blockCells;
+  }
+
+  get end(): number {
+    return this.first + this.#events.length;
+  }
+
+  digest(number: number): Uint8Array {
+    const at = (number - this.first) * DIGEST_BYTES;
+    return this.#digests.subarray(at, at + DIGEST_BYTES);
+  }
+
+  block(number: number): { tokens: Int32Array; events: readonly { at: number; key: string }[] } {
+    const at = number - this.first;
+    return { tokens: this.#tokens.slice(at * this.#blockCells, (at + 1) * this.#blockCells), events: this.#events[at]! };
+  }
+
+  push(tokens: Int32Array, events: { at: number; key: string }[]): void {
+    const at = this.#events.length;
+    const parent = at === 0 ? this.#parent : this.digest(this.end - 1);
+    this.#tokens.set(tokens, at * this.#blockCells);
+    this.#digests.set(digest(encodeBlock(parent, tokens, events)), at * DIGEST_BYTES);
+    this.#events.push(events);
+  }
+
+  /** Makes room up to block `end`. */
+  reserve(end: number): void {
     const room = this.#digests.length / DIGEST_BYTES;
-    if (blocks <= room) return;
-    const size = Math.max(blocks, 2 * room);
+    const wanted = end - this.first;
+    if (wanted <= room) return;
+    const size = Math.max(wanted, Math.ceil(1.5 * room));
     const digests = new Uint8Array(size * DIGEST_BYTES);
     digests.set(this.#digests);
     this.#digests = digests;
-    const tokens = new Int32Array(size * this.blockCells);
+    const tokens = new Int32Array(size * this.#blockCells);
     tokens.set(this.#tokens);
     this.#tokens = tokens;
   }

@@ -26,9 +26,10 @@ export class AddressedCells {
 
 /**
  * What a prefix tree needs to know of such values: fits `ValueOps` of @palimpsest/radix by its shape. `erased` is given the leases of
- * cells that must not be found anywhere: hold them until nobody reads them, overwrite them, release them (`wipe`).
+ * cells that must not be found anywhere: hold them until nobody reads them any more (`isRead`: somebody does now), overwrite them,
+ * release them (`wipe`).
  */
-export function addressedOps(erased?: (lease: CellLease) => void) {
+export function addressedOps(erased?: (lease: CellLease, isRead: boolean) => void) {
   return {
     split(value: AddressedCells, at: number): [AddressedCells, AddressedCells] {
       const [head, tail] = value.lease.split(at);
@@ -36,9 +37,9 @@ export function addressedOps(erased?: (lease: CellLease) => void) {
     },
     retain: (value: AddressedCells): AddressedCells => new AddressedCells(value.lease.retain("leased"), value.addresses, value.start),
     release: (value: AddressedCells): void => value.lease.release(),
-    erase(value: AddressedCells): void {
+    erase(value: AddressedCells, isRead = true): void {
       if (erased === undefined) value.lease.release();
-      else erased(value.lease.move("held"));
+      else erased(value.lease.move("held"), isRead);
     },
   };
 }
@@ -51,11 +52,17 @@ export interface EvictedCells {
   before(cells: number): readonly { start: number; length: number; value: AddressedCells | null }[];
 }
 
+/** The numbers [from, to) of the whole blocks that end in what is evicted. */
+export function blockNumbersOf({ start, length, value: { addresses } }: EvictedCells): { from: number; to: number } {
+  const { blockCells } = addresses;
+  return { from: Math.floor(start / blockCells), to: Math.min(addresses.blocks, Math.floor((start + length) / blockCells)) };
+}
+
 /**
  * The whole blocks that end in what is evicted, ready to be demoted: with leases of their own, also on the cells in front of it that the
- * first of them needs. A block of which a part is gone, and the cells behind the last whole block, are left out.
+ * first of them needs. A block of which a part is gone, one that is not `wanted`, and the cells behind the last whole block, are left out.
  */
-export function blocksOf(evicted: EvictedCells): Block[] {
+export function blocksOf(evicted: EvictedCells, wanted: (addresses: PathAddresses, number: number) => boolean = () => true): Block[] {
   const { value, start } = evicted;
   const { addresses } = value;
   const { blockCells } = addresses;
@@ -63,10 +70,11 @@ export function blocksOf(evicted: EvictedCells): Block[] {
   if (value.start !== start || value.length !== evicted.length) {
     throw new KvstoreError("argument_invalid", `a value of [${value.start}, ${value.start + value.length}) for the cells [${start}, ${end})`, "evicted");
   }
-  const first = Math.floor(start / blockCells);
   const parts = [...(start % blockCells === 0 ? [] : evicted.before(start % blockCells)), evicted];
   const blocks: Block[] = [];
-  for (let number = first; number < Math.min(addresses.blocks, Math.floor(end / blockCells)); number++) {
+  const numbers = blockNumbersOf(evicted);
+  for (let number = numbers.from; number < numbers.to; number++) {
+    if (!wanted(addresses, number)) continue;
     const [from, to] = [number * blockCells, (number + 1) * blockCells];
     const here = parts.filter((part) => part.start < to && part.start + part.length > from);
     if (here.some((part) => part.value === null) || here[0]!.start > from) continue;

@@ -34,6 +34,16 @@ export interface ArchiveOptions {
   wallClock?: () => number;
 }
 
+/** Cells of a history, as `follow` meets them. Fits `Cells` of @palimpsest/radix by its shape. */
+export interface FollowedCells {
+  event: string | null;
+  tokens: Int32Array;
+  offset: number;
+  length: number;
+  /** Cells in front of them. */
+  start: number;
+}
+
 export interface ArchiveStats extends ArchiveCounters {
   /** Blocks that are known, with and without cells. */
   known: number;
@@ -49,6 +59,7 @@ export interface ArchiveStats extends ArchiveCounters {
 export class CellArchive {
   readonly blockCells: number;
   readonly #state: ArchiveState;
+  readonly #mover: Mover;
   readonly #demotion: Demotion;
   readonly #promotion: Promotion;
   readonly #ownedCells: (eventKey: string) => number;
@@ -56,11 +67,11 @@ export class CellArchive {
   #closed = false;
 
   private constructor(state: ArchiveState, options: ArchiveOptions) {
-    const mover = new Mover(state);
     this.blockCells = state.blockCells;
     this.#state = state;
-    this.#demotion = new Demotion(state, mover);
-    this.#promotion = new Promotion(state, mover);
+    this.#mover = new Mover(state);
+    this.#demotion = new Demotion(state, this.#mover);
+    this.#promotion = new Promotion(state, this.#mover);
     this.#ownedCells = options.ownedCells ?? (() => 0);
     this.#wallClock = options.wallClock ?? Date.now;
   }
@@ -101,9 +112,22 @@ export class CellArchive {
     return this.#demotion.cancel();
   }
 
+  /** Nothing is kept anywhere: nothing can be found. */
+  get isEmpty(): boolean {
+    return this.#state.index.size === 0;
+  }
+
   /** Which of the blocks [from, to) of a path some tier has. */
   find(addresses: PathAddresses, from = 0, to = addresses.blocks): boolean[] {
     return Array.from({ length: to - from }, (_, i) => (this.#state.index.get(addresses.key(from + i))?.tiers ?? 0) !== 0);
+  }
+
+  /** Whether some tier has a block, or will: it counts as used now. */
+  use(addresses: PathAddresses, number: number): boolean {
+    const entry = this.#state.index.get(addresses.key(number));
+    if (entry === undefined || (entry.tiers === 0 && entry.moving === 0)) return false;
+    this.#state.touch(entry);
+    return true;
   }
 
   /** How long it would take to bring these blocks, at the rates that were measured, behind what is on its way already. */
@@ -166,6 +190,27 @@ export class CellArchive {
   }
 
   /**
+   * Goes through the blocks of all histories of a namespace, from their first cells on: `step` makes of a way and the cells that follow,
+   * in front of which `event` stands, the way behind them; null: nothing behind is looked at. As `RadixTree.follow` of @palimpsest/radix.
+   */
+  follow<T>(namespace: string, begin: T, step: (way: T, cells: FollowedCells) => T | null): void {
+    const open = [...this.#state.index.roots(namespace)].map((entry) => ({ entry, way: begin }));
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const { entry } = next;
+      const { tokens, events } = entry;
+      let way: T | null = next.way;
+      let i = 0;
+      for (let offset = 0; way !== null && offset < tokens.length; ) {
+        const event = events[i]?.at === offset ? events[i++]!.key : null;
+        const end = events[i]?.at ?? tokens.length;
+        way = step(way, { event, tokens, offset, length: end - offset, start: entry.number * this.blockCells + offset });
+        offset = end;
+      }
+      if (way !== null) for (const child of entry.children ?? []) open.push({ entry: child, way });
+    }
+  }
+
+  /**
    * Overwrites cells of the device that must not be found there, and gives their leases back: once no sequence reads them any more
    * (`Erasure.complete` of @palimpsest/radix). The pages behind `PagePool.takeDirty` may hold older copies: `port.clear` them as well.
    */
@@ -191,8 +236,31 @@ export class CellArchive {
   async idle(): Promise<void> {
     while (this.#demotion.running !== null || this.#state.lanes.some((lane) => !lane.idle)) {
       await this.#demotion.running;
-      await Promise.all(this.#state.lanes.map((lane) => lane.settled()));
+      await Promise.all(this.#state.lanes.map((lane) => lane.answered()));
     }
+  }
+
+  /**
+   * Before a restart: copies what only tiers hold that lose it to the first one that keeps it, the most recently used first, as much as
+   * fits there, for at most so long. Returns the blocks that it copied.
+   */
+  async persist(msMax: number): Promise<number> {
+    this.#check();
+    const { lanes, shelves, batchBlocks, blockBytes, clock } = this.#state;
+    const durable = lanes.findIndex(({ tier }) => tier.durable);
+    if (durable < 0) return 0;
+    const until = clock.now() + msMax;
+    const kept = (entry: Entry) => lanes.some(({ tier }, t) => tier.durable && (entry.tiers & (1 << t)) !== 0);
+    let room = Math.floor(shelves[durable]!.bytesMax / blockBytes);
+    let copied = 0;
+    for (let t = 0; t < durable; t++) {
+      const entries = [...shelves[t]!.entries()].toReversed().filter((entry) => !kept(entry)).slice(0, room);
+      room -= entries.length;
+      for (let i = 0; i < entries.length && clock.now() < until; i += batchBlocks) {
+        copied += await this.#mover.copy(t, durable, entries.slice(i, i + batchBlocks));
+      }
+    }
+    return copied;
   }
 
   /** Tries once more to remove what earlier failures left behind; every write does. False: not all of it could be removed. */

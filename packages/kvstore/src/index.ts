@@ -1,11 +1,12 @@
 export { ADDRESS_VERSION, PathAddresses, type BlockAddress, type LogPath } from "./address.ts";
-export { AddressedCells, addressedOps, blocksOf, type EvictedCells } from "./addressed.ts";
+export { AddressedCells, addressedOps, blockNumbersOf, blocksOf, type EvictedCells } from "./addressed.ts";
 export { ARCHIVE_LIMITS, type ArchiveCounters, type ArchiveLimits } from "./archive-state.ts";
 export { CellArchive, type ArchiveOptions, type ArchiveStats } from "./archive.ts";
 export type { Budgets } from "./budget.ts";
 export { systemClock, type Clock } from "./clock.ts";
 export type { Block } from "./demotion.ts";
 export { patternHash, type ErasePattern, type Receipt } from "./erase.ts";
+export { DiskFolder, type DiskFolderOptions } from "./disk-folder.ts";
 export { KVSTORE_ERROR_CODES, KvstoreError, type ErrorKind, type KvstoreErrorCode } from "./errors.ts";
 export { HostTier, type HostTierOptions } from "./host-tier.ts";
 export { KeyFile, type DataKeys } from "./key-file.ts";

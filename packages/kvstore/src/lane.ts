@@ -31,6 +31,7 @@ export class Lane {
   readonly #lateWrites = new Map<Promise<void>, readonly string[]>();
   readonly #lateRemovals = new Map<Promise<void>, readonly string[]>();
   #tail: Promise<unknown> = Promise.resolve();
+  readonly #reading = new Set<Promise<unknown>>();
   #busy = 0;
 
   constructor(tier: Tier, clock: Clock, deadlineMs: number, wanted: (key: string) => Wanted) {
@@ -86,12 +87,23 @@ export class Lane {
   async get(keys: readonly string[], deadlineMs: number): Promise<(Uint8Array | null)[]> {
     this.#busy++;
     const before = this.#clock.now();
-    try {
-      const ms = Math.min(deadlineMs, this.#deadlineMs);
-      const found = await within(this.#clock, ms, `reading from ${this.tier.name}`, this.tier.get(keys), wipe);
+    const observe = (found: readonly (Uint8Array | null)[]) => {
       this.reads.observe(found.reduce((sum, bytes) => sum + (bytes?.length ?? 0), 0), this.#clock.now() - before);
+    };
+    // What comes too late says all the more how long it takes.
+    const late = (found: readonly (Uint8Array | null)[]) => {
+      observe(found);
+      wipe(found);
+    };
+    const ms = Math.min(deadlineMs, this.#deadlineMs);
+    const read = within(this.#clock, ms, `reading from ${this.tier.name}`, this.tier.get(keys), late);
+    this.#reading.add(read);
+    try {
+      const found = await read;
+      observe(found);
       return found;
     } finally {
+      this.#reading.delete(read);
       this.#busy--;
     }
   }
@@ -99,6 +111,11 @@ export class Lane {
   /** Waits for the changes so far. */
   async settled(): Promise<void> {
     await this.#tail;
+  }
+
+  /** Waits for the calls so far, reads as well. */
+  async answered(): Promise<void> {
+    await Promise.allSettled([this.#tail, ...this.#reading]);
   }
 
   /** What a call did that failed for us and may go on for the tier is put right when it answers. */

@@ -48,6 +48,24 @@ export class Mover {
     }
   }
 
+  /** Copies blocks of tier t to the tier `to`. Returns how many are there afterwards. */
+  async copy(t: number, to: number, entries: readonly Entry[]): Promise<number> {
+    const { lanes, limits } = this.#state;
+    const here = entries.filter((entry) => entry.known && (entry.tiers & (1 << t)) !== 0);
+    for (const entry of here) entry.moving++;
+    try {
+      const found = await lanes[t]!.get(here.map(({ key }) => key), limits.deadlineMs);
+      await this.store(to, await this.sound(t, here, found));
+      for (const bytes of found) bytes?.fill(0);
+    } catch (error) {
+      this.#state.failed(error);
+    } finally {
+      for (const entry of here) entry.moving--;
+    }
+    await Promise.all(here.filter((entry) => entry.known && entry.tiers === 0).map((entry) => this.#state.prune(entry)));
+    return here.filter((entry) => entry.known && (entry.tiers & (1 << to)) !== 0).length;
+  }
+
   async #makeRoom(t: number, blocks: readonly LoadedBlock[]): Promise<void> {
     const wanted = new Map<string, number>();
     for (const { entry } of blocks) wanted.set(entry.account, (wanted.get(entry.account) ?? 0) + 1);

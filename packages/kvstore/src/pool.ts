@@ -18,6 +18,8 @@ export interface PagePoolOptions {
    * When fewer than `low` pages are free, `wanted` says how many to free until `high` are. Default 0 and 0: when allocation fails.
    */
   watermarks?: { low: number; high: number };
+  /** Told when a page is held no more: what waited for a transfer may have room now. It must not call the pool. */
+  onUnheld?: () => void;
 }
 
 /** The order in which a page counts: by the first kind of holder that it has. */
@@ -25,6 +27,7 @@ const HELD = 0;
 const LEASED = 1;
 const CACHED = 2;
 const FREE = 3;
+const HOLDERS = ["held", "leased", "cached"] as const satisfies readonly Holder[];
 const KIND: Readonly<Record<Holder, number>> = { held: HELD, leased: LEASED, cached: CACHED };
 
 /**
@@ -46,6 +49,7 @@ export class PagePool {
   readonly #dirty: Stack;
   /** Who is charged for the page. */
   readonly #account: string[];
+  readonly #onUnheld: () => void;
   readonly #stale: Stack;
   /** 1: the page is among the stale ones already. */
   readonly #isStale: Uint8Array;
@@ -65,6 +69,7 @@ export class PagePool {
     this.pageBytes = pageBytes;
     this.#watermarks = watermarks;
     this.#ledger = new Ledger(inPages(options), "pages");
+    this.#onUnheld = options.onUnheld ?? (() => {});
     this.#references = new Int32Array(pages * 3);
     this.#counts[FREE] = pages;
     this.#clean = new Stack(pages);
@@ -147,6 +152,11 @@ export class PagePool {
     return dirty;
   }
 
+  /** What a page counts as; null: it is free. */
+  holderOf(page: number): Holder | null {
+    return ([...HOLDERS, null] as const)[this.#kind(page)]!;
+  }
+
   /** Kept while pages come and go; `free + cached + leased + held = total` always. */
   audit(): Audit {
     return {
@@ -204,10 +214,12 @@ export class PagePool {
     if (before === after) return;
     this.#counts[before]!--;
     this.#counts[after]!++;
-    if (after !== FREE) return;
-    this.#dirty.push(page);
-    this.#ledger.give(this.#account[page]!, 1);
-    this.#account[page] = "";
+    if (after === FREE) {
+      this.#dirty.push(page);
+      this.#ledger.give(this.#account[page]!, 1);
+      this.#account[page] = "";
+    }
+    if (before === HELD) this.#onUnheld();
   }
 }
 

@@ -57,9 +57,12 @@ export class Promotion {
     });
     const open = wanted.filter(({ result }) => result === null);
     for (const { entry } of open) this.#state.touch(entry!);
+    // Also those who wait for others' bytes give up in time.
+    const late = new AbortController();
+    const stop = clock.after(until - clock.now(), () => late.abort());
     const batches: Promise<void>[] = [];
-    for (let i = 0; i < open.length; i += batchBlocks) batches.push(this.#batch(open.slice(i, i + batchBlocks), until, options.signal));
-    await Promise.all(batches);
+    for (let i = 0; i < open.length; i += batchBlocks) batches.push(this.#batch(open.slice(i, i + batchBlocks), until, options.signal, late.signal));
+    await Promise.all(batches).finally(stop);
     for (const { result } of wanted) {
       if (result === "arrived") counters.promoted++;
       else if (result === "late") counters.late++;
@@ -67,9 +70,10 @@ export class Promotion {
     return wanted.map(({ result }) => result!);
   }
 
-  async #batch(batch: Wanted[], until: number, signal: AbortSignal | undefined): Promise<void> {
+  async #batch(batch: Wanted[], until: number, signal: AbortSignal | undefined, tooLate: AbortSignal): Promise<void> {
     const bytes = batch.length * this.#state.blockBytes;
-    if (!(await this.#gate.enter(bytes, signal))) return settle(batch, "cancelled");
+    const either = signal === undefined ? tooLate : AbortSignal.any([signal, tooLate]);
+    if (!(await this.#gate.enter(bytes, either))) return settle(batch, signal?.aborted === true ? "cancelled" : "late");
     try {
       for (let t = 0; t < this.#state.lanes.length; t++) {
         if (signal?.aborted === true) return settle(batch, "cancelled");

@@ -52,6 +52,29 @@ describe("the address of a block", () => {
     expect(new Set([...one, ...two, ...moved]).size).toBe(3);
   });
 
+  it("is the same in a fork, which shares what was in front of it and goes its own way", () => {
+    const tokens = Array.from({ length: 61 }, (_, i) => i * 37);
+    const events = [0, 5, 16, 44].map((at) => ({ at, key: `e${at}` }));
+    // A fork of a fork of a fork, each from the middle of the one before, which goes on itself.
+    let addresses = new PathAddresses("n", 4);
+    let log = path(tokens, events);
+    addresses.extend(log);
+    for (const [blocks, value] of [[11, 7], [4, 8], [9, 9], [0, 1], [15, 2]] as const) {
+      const forked = addresses.fork(Math.min(blocks, addresses.blocks));
+      const kept = 4 * forked.blocks;
+      addresses.extend(path([...log.tokens, 1, 2, 3, 4, 5, 6, 7, 8], [...log.events]));
+      const other = path([...log.tokens.subarray(0, kept), ...Array.from({ length: 30 }, (_, i) => i * value)], log.events.filter(({ at }) => at < kept));
+      other.events = [...other.events, { at: kept + 1, key: `of ${value}` }];
+      forked.extend(other);
+      expect(Array.from({ length: forked.blocks }, (_, number) => forked.key(number))).toEqual(keysOf(other, "n", 4));
+      for (let number = 0; number < forked.blocks; number++) {
+        expect([...forked.at(number).tokens]).toEqual([...other.tokens.subarray(4 * number, 4 * number + 4)]);
+      }
+      [addresses, log] = [forked, other];
+    }
+    expect(() => addresses.fork(addresses.blocks + 1)).toThrow(/block/);
+  });
+
   it("is the same whether a path comes at once or piece by piece", () => {
     const tokens = Array.from({ length: 101 }, (_, i) => i * 37);
     const events = [0, 5, 6, 7, 16, 99].map((at) => ({ at, key: `e${at}` }));

@@ -34,6 +34,29 @@ async function setup(options: Partial<ArchiveOptions> = {}, blocksMax = 8) {
   return { world, port, pool, tier, archive, blocks, settle };
 }
 
+describe("a restart", () => {
+  it("finds on the disk what only host memory had, the most recently used first, as much as fits", async () => {
+    const { world, port, blocks, settle, pool } = await setup();
+    const disk = new Map();
+    const tiers = () => [new HostTier({ bytesMax: 100 * BLOCK_BYTES, blockBytes: BLOCK_BYTES }), new FaultyTier(world, "disk", 3 * BLOCK_BYTES, true, disk)];
+    const archive = await CellArchive.open({ port, tiers: tiers(), blockCells: 2, clock: world });
+    archive.demote(blocks(1, 2));
+    await settle();
+    archive.demote(blocks(2, 2));
+    await settle();
+    archive.demote(blocks(1, 1));
+    expect(archive.stats().tiers.map((tier) => tier.blocks)).toEqual([4, 0]);
+    const persisted = archive.persist(1_000);
+    await settle();
+    expect(await persisted).toBe(3);
+    archive.checkIntegrity();
+    const again = await CellArchive.open({ port, tiers: tiers(), blockCells: 2, clock: world });
+    expect([again.find(addresses(1)), again.find(addresses(2))]).toEqual([[true, false, false, false], [true, true, false, false]]);
+    again.checkIntegrity();
+    expect(pool.audit()).toMatchObject({ free: 50 });
+  });
+});
+
 describe("demotion", () => {
   it("returns at once, and holds the pages until they were copied", async () => {
     const { archive, blocks, pool, settle } = await setup();

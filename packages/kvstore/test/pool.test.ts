@@ -25,6 +25,28 @@ describe("a pool of pages", () => {
     pool.checkIntegrity();
   });
 
+  it("says what a page counts as, and tells when one is held no more", () => {
+    let told = 0;
+    const pool = new PagePool({ pages: 2, pageSize: 4, onUnheld: () => told++ });
+    const lease = pool.allocate(1, "cached");
+    const page = lease.page(0);
+    const kinds = [pool.holderOf(page)];
+    const [one, other] = [lease.retain("held"), lease.retain("held")];
+    kinds.push(pool.holderOf(page));
+    one.release();
+    expect(told).toBe(0);
+    lease.release();
+    kinds.push(pool.holderOf(page));
+    const leased = other.move("leased");
+    expect(told).toBe(1);
+    kinds.push(pool.holderOf(page));
+    leased.release();
+    kinds.push(pool.holderOf(page));
+    expect(kinds).toEqual(["cached", "held", "held", "leased", null]);
+    pool.allocate(2, "held").release();
+    expect(told).toBe(3);
+  });
+
   it("frees a page that two segments share once, when the second goes", () => {
     const pool = new PagePool({ pages: 2, pageSize: 16 });
     const [head, tail] = pool.allocate(2, "leased").split(23);

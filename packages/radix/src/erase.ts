@@ -91,14 +91,15 @@ export class EraseRun<V> implements Waiting {
   }
 
   #empty(node: Node<V>): void {
-    if (node.leases > 0) this.#store.awaitReaders(node, this);
+    const isRead = node.leases > 0;
+    if (isRead) this.#store.awaitReaders(node, this);
     if (node.value === null) return;
     const { ops } = this.#store;
     this.#cells += node.length;
     this.#nodes++;
     const value = this.#store.empty(node);
     if (ops.erase === undefined) ops.release(value);
-    else ops.erase(value);
+    else ops.erase(value, isRead);
   }
 }
 

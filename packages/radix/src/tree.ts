@@ -147,6 +147,26 @@ export class RadixTree<V> {
   }
 
   /**
+   * Makes the first `to` cells of a path known, as holes where nothing is, so that cells behind them can be inserted whose predecessors
+   * nobody reads: cells that come back from elsewhere. The lease holds their place.
+   */
+  outline(namespace: string, path: Path, to: number): MatchLease<V> {
+    this.#check(path, to);
+    if (!Number.isInteger(to) || to < 1 || to > path.tokens.length) {
+      throw new RadixError("path_invalid", `a path of ${path.tokens.length} cells has no first ${to} cells`, "to");
+    }
+    const root = this.#store.root(namespace);
+    const place = walk(root, path, to);
+    try {
+      this.#reserve(path, place.nextEvent, to);
+    } catch (error) {
+      this.#store.prune(root);
+      throw error;
+    }
+    return this.#lease(this.#extend(this.#cut(place), path, place, to, null), 0, "whole", null);
+  }
+
+  /**
    * Stretches of `path` from cell `from` on that the tree holds elsewhere, behind other cells: a message that was moved, a file that was
    * read again. Nothing is offered but what `query` says is the same, or is asked for as an approximation. `content_disabled` unless the
    * tree was made with `content`.
@@ -262,13 +282,13 @@ export class RadixTree<V> {
     }
   }
 
-  /** Follows the path from the end of `node` to `to`, adds what is not there, and returns the node that ends at `to`. */
-  #extend(node: Node<V>, path: Path, place: Place<V>, to: number, value: V): Node<V> {
+  /** Follows the path from the end of `node` to `to`, adds what is not there, and returns the node that ends at `to`. Null: only holes. */
+  #extend(node: Node<V>, path: Path, place: Place<V>, to: number, value: V | null): Node<V> {
     const store = this.#store;
     const { tokens, events } = path;
     let { cell, nextEvent } = place;
     let last = node;
-    let rest = value;
+    let rest: V | null = value;
     let fresh: { block: Block; offset: number } | null = null;
     let freshFrom = 0;
     while (cell < to) {
@@ -287,7 +307,8 @@ export class RadixTree<V> {
         last = store.add(last, event, fresh.block, fresh.offset + cell - freshFrom, stretch);
       }
       cell += last.length;
-      let part = rest;
+      if (rest === null) continue;
+      let part: V = rest;
       if (cell < to) [part, rest] = store.ops.split(rest, last.length);
       if (last.value === null) store.fill(last, part);
       else store.ops.release(part);

@@ -26,8 +26,11 @@ export interface ValueOps<V> {
   retain(value: V): V;
   /** Gives a handle back, of a lease or of the tree. */
   release(value: V): void;
-  /** As `release`, of cells that must not be found anywhere afterwards (see `RadixTree.erase`). Absent: `release`. */
-  erase?(value: V): void;
+  /**
+   * As `release`, of cells that must not be found anywhere afterwards (see `RadixTree.erase`). `isRead`: leases still read them, until
+   * the erasure is complete. Absent: `release`.
+   */
+  erase?(value: V, isRead: boolean): void;
 }
 
 /** A part of a matched path that is one node's. `value` is null where the cells were evicted (a hole). */

@@ -28,6 +28,34 @@ const codeOf = (act: () => unknown) => {
   return "no error";
 };
 
+describe("outline", () => {
+  it("makes a path known without cells, so that those behind it can be inserted", () => {
+    const { tree, put, known, ops } = setup();
+    put("a b").release();
+    const place = tree.outline(NS, path("a b c [drop 0-1] d e f"), 5);
+    expect(place.spans.map(({ start, length, value }) => [start, length, value === null])).toEqual([[0, 2, false], [2, 1, true], [3, 2, true]]);
+    expect(known("a b c [drop 0-1] d e f")).toBe(5);
+    put("a b c [drop 0-1] d e f", 4, 6).release();
+    place.release();
+    tree.checkIntegrity();
+    expect(known("a b c [drop 0-1] d e f")).toBe(6);
+    expect(tree.probe(NS, path("a b c [drop 0-1] d e f")).resident).toBe(4);
+    expect(tree.evict(100)).toBe(4);
+    expect(ops.open).toBe(0);
+    expect(tree.stats()).toMatchObject({ nodes: 0, namespaces: 0, holes: 0 });
+  });
+
+  it("leaves nothing behind that nobody filled, and refuses what is no beginning", () => {
+    const { tree } = setup();
+    tree.outline(NS, path("a b c"), 2).release();
+    expect(tree.stats()).toMatchObject({ nodes: 0, namespaces: 0 });
+    for (const to of [0, -1, 4, 1.5]) expect(codeOf(() => tree.outline(NS, path("a b c"), to))).toBe("path_invalid");
+    const { tree: full } = setup({ nodesMax: 2 });
+    expect(codeOf(() => full.outline(NS, path("a b c"), 2))).toBe("nodes_exceeded");
+    expect(full.stats()).toMatchObject({ nodes: 0, namespaces: 0 });
+  });
+});
+
 describe("match", () => {
   it("finds the longest known beginning and takes a lease on it", () => {
     const { tree, put, ops } = setup();

@@ -1,5 +1,6 @@
 import { fold, type Directive, type Fold } from "@palimpsest/directives";
-import { Engine, type EngineLimits, type GenerateEvent, type GenerateRequest, type Generation, type Report, type TokenLogprob } from "@palimpsest/engine";
+import { Engine, openWith, type EngineLimits, type EngineOptions, type GenerateEvent, type GenerateRequest, type Generation, type Report, type TokenLogprob } from "@palimpsest/engine";
+import type { ArchiveLimits, Tier } from "@palimpsest/kvstore";
 import { ScriptedRuntime, type ScriptedOptions } from "./scripted-runtime.ts";
 
 export interface Answered {
@@ -13,12 +14,20 @@ export interface Answered {
 
 /** An engine on a scripted model that checks everything that must hold after every step. */
 export function scriptedEngine(options: ScriptedOptions = {}, limits: Partial<EngineLimits> = {}, clock: () => number = () => 0) {
-  const runtime = new ScriptedRuntime(options);
+  return audited(new ScriptedRuntime(options), { limits, clock });
+}
+
+/** The same with tiers behind the pool. */
+export async function tieredEngine(runtime: ScriptedRuntime, tiers: readonly Tier[], limits: Partial<EngineLimits> = {}, archiveLimits: Partial<ArchiveLimits> = {}, modelId = "one") {
+  const archive = await openWith(runtime, tiers, archiveLimits);
+  return { ...audited(runtime, { limits, archive, modelId, clock: () => performance.now() }), archive };
+}
+
+function audited(runtime: ScriptedRuntime, options: Omit<EngineOptions, "runtime" | "onStep">) {
   let failure: unknown = null;
   const engine: Engine = new Engine({
     runtime,
-    limits,
-    clock,
+    ...options,
     onStep: () => {
       try {
         engine.checkIntegrity();

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { KernelError, type ModelInfo, type Runtime, type Sampler, type Step, type StepResult } from "@palimpsest/kernels-cuda";
+import { KernelError, type CellAccess, type ModelInfo, type Runtime, type Sampler, type Step, type StepResult } from "@palimpsest/kernels-cuda";
 
 export interface ScriptedOptions {
   pages?: number;
@@ -42,7 +42,7 @@ export class ScriptedRuntime implements Runtime {
     this.#options = options;
     this.pages = pages;
     this.pageSize = pageSize;
-    this.pageBytes = pageSize * 8;
+    this.pageBytes = pageSize * 12;
     this.#prints = new Float64Array(pages * pageSize);
     this.#births = new Int32Array(pages * pageSize);
     this.info = {
@@ -70,7 +70,49 @@ export class ScriptedRuntime implements Runtime {
   }
 
   clearPages(pages: Int32Array): void {
-    for (const page of pages) this.#prints.fill(0, page * this.pageSize, (page + 1) * this.pageSize);
+    const copy = pages.slice();
+    const clear = () => copy.forEach((page) => this.#prints.fill(0, page * this.pageSize, (page + 1) * this.pageSize));
+    this.#running = this.#running.then(clear);
+  }
+
+  /** A cell is its fingerprint and its birth position. Calls take their turn behind the running step. */
+  get cells(): CellAccess {
+    const each = 12;
+    const inTurn = (act: () => void): Promise<void> => {
+      const done = this.#running.then(act);
+      this.#running = done;
+      return done;
+    };
+    const check = (slots: Int32Array, bytes: Uint8Array): void => {
+      if (bytes.length !== slots.length * each) throw new KernelError("argument_invalid", `${slots.length} cells came with ${bytes.length} bytes`);
+    };
+    return {
+      cellBytes: each,
+      read: (slots, into) => inTurn(() => {
+        check(slots, into);
+        const view = new DataView(into.buffer, into.byteOffset);
+        slots.forEach((slot, i) => {
+          view.setFloat64(i * each, this.#prints[slot]!);
+          view.setInt32(i * each + 8, this.#births[slot]!);
+        });
+      }),
+      write: (slots, from) => {
+        check(slots, from);
+        const view = new DataView(from.slice().buffer);
+        return inTurn(() => slots.forEach((slot, i) => {
+          // As a step: a cell is not written where another one is.
+          if (this.#prints[slot] !== 0) throw new KernelError("argument_invalid", `slot ${slot} is written, and was not cleared`);
+          this.#prints[slot] = view.getFloat64(i * each);
+          this.#births[slot] = view.getInt32(i * each + 8);
+        }));
+      },
+      clear: (slots) => inTurn(() => slots.forEach((slot) => (this.#prints[slot] = 0))),
+    };
+  }
+
+  /** The fingerprint of each slot; 0: nothing is there. */
+  get prints(): Float64Array {
+    return this.#prints;
   }
 
   /** Slots that hold something. */
