@@ -18,9 +18,9 @@ export function scriptedEngine(options: ScriptedOptions = {}, limits: Partial<En
 }
 
 /** The same with tiers behind the pool. */
-export async function tieredEngine(runtime: ScriptedRuntime, tiers: readonly Tier[], limits: Partial<EngineLimits> = {}, archiveLimits: Partial<ArchiveLimits> = {}, modelId = "one") {
+export async function tieredEngine(runtime: ScriptedRuntime, tiers: readonly Tier[], limits: Partial<EngineLimits> = {}, archiveLimits: Partial<ArchiveLimits> = {}, modelId = "one", clock: () => number = () => performance.now()) {
   const archive = await openWith(runtime, tiers, archiveLimits);
-  return { ...audited(runtime, { limits, archive, modelId, clock: () => performance.now() }), archive };
+  return { ...audited(runtime, { limits, archive, modelId, clock }), archive };
 }
 
 function audited(runtime: ScriptedRuntime, options: Omit<EngineOptions, "runtime" | "onStep">) {

@@ -36,6 +36,7 @@ export class ScriptedRuntime implements Runtime {
   rows = 0;
   disposed = false;
   #running: Promise<unknown> = Promise.resolve();
+  #queued = 0;
 
   constructor(options: ScriptedOptions = {}) {
     const { pages = 64, pageSize = 16, vocabularySize = 61, contextLength = 4096 } = options;
@@ -63,26 +64,31 @@ export class ScriptedRuntime implements Runtime {
   }
 
   async step(step: Step, cancel: Int32Array): Promise<StepResult> {
-    const before = this.#running;
-    const run = before.then(() => this.#step(step, cancel));
+    return this.#queue(() => this.#step(step, cancel));
+  }
+
+  #queue<T>(act: () => T | Promise<T>): Promise<T> {
+    this.#queued++;
+    const run = this.#running.then(act).finally(() => this.#queued--);
     this.#running = run.catch(() => {});
     return run;
   }
 
+  /** Behind the calls that were made before; at once where none is open. */
+  async #inTurn(act: () => void): Promise<void> {
+    if (this.#queued > 0) await this.#queue(act);
+    else act();
+  }
+
   clearPages(pages: Int32Array): void {
     const copy = pages.slice();
-    const clear = () => copy.forEach((page) => this.#prints.fill(0, page * this.pageSize, (page + 1) * this.pageSize));
-    this.#running = this.#running.then(clear);
+    void this.#inTurn(() => copy.forEach((page) => this.#prints.fill(0, page * this.pageSize, (page + 1) * this.pageSize)));
   }
 
   /** A cell is its fingerprint and its birth position. Calls take their turn behind the running step. */
   get cells(): CellAccess {
     const each = 12;
-    const inTurn = (act: () => void): Promise<void> => {
-      const done = this.#running.then(act);
-      this.#running = done;
-      return done;
-    };
+    const inTurn = (act: () => void) => this.#inTurn(act);
     const check = (slots: Int32Array, bytes: Uint8Array): void => {
       if (bytes.length !== slots.length * each) throw new KernelError("argument_invalid", `${slots.length} cells came with ${bytes.length} bytes`);
     };
