@@ -81,7 +81,8 @@ export class Promotion {
         const here = batch.filter(({ result, entry }) => result === null && (entry!.tiers & (1 << t)) !== 0);
         if (here.length > 0) await this.#from(t, here, until, signal);
       }
-      const late = this.#state.clock.now() >= until;
+      // A timer may fire a fraction before its time.
+      const late = tooLate.aborted || this.#state.clock.now() >= until;
       for (const one of batch) one.result ??= one.damaged ? "damaged" : late ? "late" : "missing";
     } finally {
       this.#gate.leave(bytes);
