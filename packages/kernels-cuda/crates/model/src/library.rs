@@ -144,6 +144,7 @@ impl CellPagesShape {
 }
 
 /// New cells of one layer: one entry a row, `[row][key head][size]`.
+#[derive(Clone, Copy)]
 pub struct NewCells<'a> {
     pub slots: &'a [i32],
     pub positions: &'a [i32],
