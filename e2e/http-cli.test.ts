@@ -161,7 +161,7 @@ describe("palimpsest", () => {
 describe("palimpsest chat and plan", () => {
   test("act on the running conversation", async () => {
     const { address } = await serve();
-    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/drop three", '/splice text message 2 exact "second" with "very last"', "/wrong", "/quit"];
+    const lines = ["A first message.", "/view", "/plan drop 0", "/drop 0..1", "/reposition", "/view", "A second message.", "/undo", "/drop 99", "/drop three", '/splice text message 2 exact "second" with "very last"', "/scratch 3", "/decay 2 turns 1", "/pin 2 until 8 turns", '/splice text message 2 exact "A" with "The" forget', "/wrong", "/quit"];
     const { code, output } = await run(["chat", "--url", address, "--temperature", "0", "--max-tokens", "4"], `${lines.join("\n")}\n`);
     expect(code).toBe(0);
     expect(output).toMatch(/\[read \d+, moved 0, computed \d+, skipped 0\]/);
@@ -172,6 +172,10 @@ describe("palimpsest chat and plan", () => {
     expect(output).toMatch(/drop: applied, hides \d+ tokens[^]*\n> .*99/);
     expect(output).toMatch(/Line 1, column \d+: expected/i);
     expect(output).toMatch(/splice: applied, hides \d+, inserts \d+, moves \d+ tokens/);
+    expect(output).toMatch(/scratch: applied, hides \d+(?:, moves \d+)? tokens/);
+    expect(output).toMatch(/decay: applied/);
+    expect(output).toMatch(/pin: applied/);
+    expect(output).toMatch(/splice: applied, hides \d+, inserts \d+ tokens; costs (\d+)(?: \([^)]*\))?, as edited text \1/);
     expect(output).toContain("there is no command /wrong");
   });
 

@@ -5,11 +5,13 @@ import { Conversation, planText, stateText, type PlanAnswer } from "./conversati
 import type { FlagValues } from "./flags.ts";
 import { line, type Streams } from "./io.ts";
 import { withServer } from "./server.ts";
+import { loadVerbs } from "./verbs.ts";
 
 const HELP = `/drop 3        hide message 3 (or 3,4..6) from what follows
 /reposition    close the gaps in the positions
 /splice text message 0 exact "old" with "new"
-               put other words in place; what follows moves up or down
+               put other words in place; what follows moves up or down. With forget at the end: as if the old had never stood
+/scratch 5 part thinking, /decay 3 turns 2, /pin 0 until 8 turns, and the verbs of --verbs
 /plan drop 3   what it would do and cost, without doing it; /plan alone: what stands
 /view          the conversation with its message numbers, tokens and what is hidden
 /undo          take the last directive back
@@ -20,8 +22,9 @@ export async function chat(flags: FlagValues, streams: Streams): Promise<number>
   const temperature = Number(flags.text("temperature") ?? "0.7");
   if (!(temperature >= 0 && temperature <= 2)) throw new ServerError("flag_invalid", "--temperature expected a number from 0 to 2", { param: "--temperature" });
   const options = { temperature, max_tokens: flags.number("max-tokens") ?? 512 };
+  const registry = await loadVerbs(flags.texts("verbs"), process.cwd());
   return withServer(flags, streams, async (address) => {
-    const session = new Session(new Client(address), new Conversation(flags.text("system")), options, streams);
+    const session = new Session(new Client(address), new Conversation(flags.text("system"), registry), options, streams);
     await session.run();
     return 0;
   });
@@ -64,10 +67,6 @@ class Session {
   private async command(text: string): Promise<void> {
     const [name = ""] = text.split(/\s+/, 1);
     switch (name) {
-      case "drop":
-      case "reposition":
-      case "splice":
-        return this.edit(text);
       case "plan":
         return this.plan(text.slice("plan".length).trim());
       case "view":
@@ -78,6 +77,7 @@ class Session {
       case "help":
         return line(this.streams.output, HELP);
       default:
+        if (this.conversation.registry.get(name) !== undefined) return this.edit(text);
         return line(this.streams.output, `there is no command /${name}\n${HELP}`);
     }
   }

@@ -1,4 +1,4 @@
-import { parseText, type Directive } from "@palimpsest/directives";
+import { parseText, type Directive, type Registry } from "@palimpsest/directives";
 
 /** A chat message as this client sends it. */
 export interface Message {
@@ -48,9 +48,12 @@ const BEGINNING_LENGTH = 48;
  */
 export class Conversation {
   readonly messages: Message[];
+  /** The verbs that may be written. */
+  readonly registry: Registry;
   directives: Directive[] = [];
 
-  constructor(system: string | undefined) {
+  constructor(system: string | undefined, registry: Registry) {
+    this.registry = registry;
     this.messages = system === undefined ? [] : [{ role: "system", content: system }];
   }
 
@@ -63,7 +66,7 @@ export class Conversation {
    * Throws a `DirectiveError` that says what was expected.
    */
   directive(text: string): Directive {
-    const [directive] = parseText(text.replace(/^(\w+)\s+(?=\d)/, "$1 messages "));
+    const [directive] = parseText(text.replace(/^(\w+)\s+(?=\d)/, "$1 messages "), { registry: this.registry });
     if (directive === undefined) throw new Error("expected a directive, such as drop 3 or reposition");
     if (this.messages.length === 0) throw new Error("there is no message yet");
     return { at: { message: this.messages.length - 1 }, ...directive };
