@@ -46,7 +46,6 @@ export function conversationOf(body: CountBody): Conversation {
     rendering: {
       messages: builder.messages,
       tools: tools.map(({ name, description, input_schema: parameters }) => ({ type: "function", function: { name, description: description ?? "", parameters } })),
-      chat_template_kwargs: body.chat_template_kwargs,
     },
     fields: builder.fields,
     toolUses: builder.toolUses,

@@ -5,6 +5,7 @@ import { callReader } from "../openai/chat.ts";
 import { chatLog, foldBody, isContextRequest, requireModel } from "../openai/prepare.ts";
 import { prepared, type PreparedRequest } from "../openai/reader.ts";
 import { bodySpec } from "../openai/schema.ts";
+import { thinkingReader } from "../openai/thinking.ts";
 import type { Service } from "../service.ts";
 import type { Caller } from "../tenants.ts";
 import { conversationOf, type Conversation } from "./chat.ts";
@@ -33,6 +34,7 @@ export function messagesReader(limits: Readonly<ServerLimits>) {
         cachedUpTo: firstToken(log, last + 1),
         managed: isManaged(value),
       }),
+      thinking: thinks(value) ? thinkingReader(service, log) : undefined,
       calls: callReader(service, (value.tools ?? []).map(({ name }) => name), value.tool_choice?.type),
       maxTokens: value.max_tokens,
       logprobs: -1,
@@ -66,6 +68,9 @@ export function tokenCounter(limits: Readonly<ServerLimits>) {
   };
 }
 
+/** Whether reasoning was asked for: by Anthropic's rule it is off otherwise. */
+const thinks = ({ thinking }: CountBody) => thinking !== undefined && thinking !== null && thinking.type !== "disabled";
+
 const isManaged = ({ context_management: management }: CountBody) => management !== undefined && management !== null;
 
 interface Rendered {
@@ -76,11 +81,15 @@ interface Rendered {
 }
 
 async function rendered(service: Service, body: CountBody, raw: Raw, signal: AbortSignal): Promise<Rendered> {
-  refuseUnbuilt(body);
+  const reasons = service.chat?.capabilities.reasoning ?? false;
+  refuseUnbuilt(body, reasons);
   requireModel(service, body.model);
   const conversation = conversationOf(body);
   const mustFit = !isContextRequest(raw) && !isManaged(body);
-  const { log, warnings } = await chatLog(service, { ...conversation.rendering, keepReasoning: editsThinking(body) }, { signal, mustFit });
+  // Templates of models that may reason know this variable, and take it for true unasked.
+  const variables = reasons ? { enable_thinking: thinks(body), ...body.chat_template_kwargs } : body.chat_template_kwargs;
+  const { log, warnings } = await chatLog(service, { ...conversation.rendering, chat_template_kwargs: variables, keepReasoning: editsThinking(body) }, { signal, mustFit });
   const edits = editsOf(service, body, conversation, log);
-  return { log, conversation, directives: edits.directives, warnings: [...conversation.warnings, ...warnings, ...edits.warnings] };
+  const budget = (body.thinking?.budget_tokens ?? null) === null ? [] : ["thinking.budget_tokens: the model ends its reasoning by itself; max_tokens bounds all of the answer."];
+  return { log, conversation, directives: edits.directives, warnings: [...conversation.warnings, ...budget, ...warnings, ...edits.warnings] };
 }

@@ -18,7 +18,7 @@ export interface MessageOptions {
   managed: boolean;
 }
 
-type Block = { type: "text"; text: string } | { type: "tool_use"; id: string; name: string; input: unknown };
+type Block = { type: "thinking"; thinking: string; signature: string } | { type: "text"; text: string } | { type: "tool_use"; id: string; name: string; input: unknown };
 
 const useId = (call: AnsweredCall) => call.id.replace("call_", "toolu_");
 const frame = (event: string, data: object): Frame => ({ event, data: { type: event, ...data } });
@@ -34,9 +34,9 @@ export function messageShape(options: MessageOptions): AnswerShape {
       const message = { ...head, content: [], stop_reason: null, stop_sequence: null, usage };
       return [frame("message_start", { message: returnTokenIds ? { ...message, prompt_token_ids: Array.from(promptIds) } : message })];
     },
-    piece: ({ text, calls, tokens }) => {
+    piece: ({ thinking, text, calls, tokens }) => {
       ids.push(...tokens.map(({ id }) => id));
-      return [...blocks.text(text), ...calls.flatMap((call) => blocks.call(call))];
+      return [...blocks.thinking(thinking), ...blocks.text(text), ...calls.flatMap((call) => blocks.call(call))];
     },
     finish: (ending, answer) => [
       ...blocks.close(),
@@ -63,38 +63,41 @@ export function messageShape(options: MessageOptions): AnswerShape {
 /** The events of a message's blocks: each opens, grows and closes before the next. */
 class BlockFrames {
   #index = 0;
-  #open = false;
+  #open: Block["type"] | null = null;
+
+  thinking(thinking: string): Frame[] {
+    return thinking === "" ? [] : this.#grow({ type: "thinking", thinking: "", signature: "" }, { type: "thinking_delta", thinking });
+  }
 
   text(text: string): Frame[] {
-    if (text === "") return [];
-    const opening = this.#open ? [] : [frame("content_block_start", { index: this.#index, content_block: { type: "text", text: "" } })];
-    this.#open = true;
-    return [...opening, frame("content_block_delta", { index: this.#index, delta: { type: "text_delta", text } })];
+    return text === "" ? [] : this.#grow({ type: "text", text: "" }, { type: "text_delta", text });
   }
 
   call(call: AnsweredCall): Frame[] {
-    const before = this.close();
-    const index = this.#index;
-    this.#open = true;
-    return [
-      ...before,
-      frame("content_block_start", { index, content_block: { type: "tool_use", id: useId(call), name: call.name, input: {} } }),
-      frame("content_block_delta", { index, delta: { type: "input_json_delta", partial_json: call.arguments } }),
-      ...this.close(),
-    ];
+    const block: Block = { type: "tool_use", id: useId(call), name: call.name, input: {} };
+    return [...this.close(), ...this.#grow(block, { type: "input_json_delta", partial_json: call.arguments }), ...this.close()];
+  }
+
+  /** Adds to the open block where it is of that type, else to one that is opened for it. */
+  #grow(empty: Block, delta: object): Frame[] {
+    const opening = this.#open === empty.type ? [] : [...this.close(), frame("content_block_start", { index: this.#index, content_block: empty })];
+    this.#open = empty.type;
+    return [...opening, frame("content_block_delta", { index: this.#index, delta })];
   }
 
   close(): Frame[] {
-    if (!this.#open) return [];
-    this.#open = false;
+    if (this.#open === null) return [];
+    this.#open = null;
     return [frame("content_block_stop", { index: this.#index++ })];
   }
 }
 
 function blocksOf(all: readonly Piece[]): Block[] {
   const blocks: Block[] = [];
-  for (const { text, calls } of all) {
+  for (const { thinking, text, calls } of all) {
     const last = blocks.at(-1);
+    if (thinking !== "" && last?.type === "thinking") last.thinking += thinking;
+    else if (thinking !== "") blocks.push({ type: "thinking", thinking, signature: "" });
     if (text !== "" && last?.type === "text") last.text += text;
     else if (text !== "") blocks.push({ type: "text", text });
     for (const call of calls) blocks.push({ type: "tool_use", id: useId(call), name: call.name, input: JSON.parse(call.arguments) as unknown });

@@ -11,8 +11,8 @@ const UNBUILT: readonly [field: keyof CountBody, reason: string][] = [
   ["fallbacks", "there is one model"],
 ];
 
-/** Refuses by name what the API knows and this server does not do. */
-export function refuseUnbuilt(body: CountBody): void {
+/** Refuses by name what the API knows and this server does not do. `reasons`: the model's template renders reasoning. */
+export function refuseUnbuilt(body: CountBody, reasons: boolean): void {
   for (const [field, reason] of UNBUILT) if (body[field] !== undefined && body[field] !== null) throw unsupported([field], body[field], reason);
   for (const field of AKV_FIELDS) {
     if (body[field] !== undefined) throw unsupported([field], body[field], 'AKV\'s fields belong to /v1/chat/completions; use "directives" or "context_management" here');
@@ -21,7 +21,7 @@ export function refuseUnbuilt(body: CountBody): void {
   const choice = body.tool_choice;
   if (choice?.type === "any" || choice?.type === "tool") throw unsupported(["tool_choice", "type"], choice.type, 'the model cannot be forced to call a tool yet; use "auto" or "none"');
   if (choice?.disable_parallel_tool_use === true) throw unsupported(["tool_choice", "disable_parallel_tool_use"], true, "the model cannot be held to one call yet");
-  if (body.thinking && body.thinking.type !== "disabled") throw unsupported(["thinking", "type"], body.thinking.type, 'reasoning is not told apart in answers yet; use "disabled", or leave it out');
+  if (body.thinking && body.thinking.type !== "disabled" && !reasons) throw unsupported(["thinking", "type"], body.thinking.type, 'the model does not reason before it answers; use "disabled", or leave it out');
   for (const [index, { type, input_schema: schema }] of (body.tools ?? []).entries()) {
     if ((type !== undefined && type !== null && type !== "custom") || !schema) throw unsupported(["tools", index, "type"], type ?? "a tool without input_schema", "tools are functions of the client");
   }

@@ -1,4 +1,5 @@
 import type { Erased, Generation, Report, TextAssembly, TokenLogprob } from "@palimpsest/engine";
+import type { ThinkingReader } from "./thinking.ts";
 import type { AnsweredCall, ToolCallReader } from "./tool-calls.ts";
 
 /** A token as log-probabilities show it. `score` is null where there is none to give (the first token of a prompt). */
@@ -7,8 +8,10 @@ export interface AnswerToken {
   score: TokenLogprob | null;
 }
 
-/** A stretch of an answer that can be shown: its text, then its calls of tools, and the tokens that completed it. */
+/** A stretch of an answer that can be shown: its reasoning, its text, then its calls of tools, and the tokens that completed it. */
 export interface Piece {
+  /** Always "" where reasoning is not told apart. */
+  thinking: string;
   text: string;
   calls: readonly AnsweredCall[];
   tokens: AnswerToken[];
@@ -40,6 +43,8 @@ export interface EchoedPrompt {
 /** How the text of an answer is put together. */
 export interface AnswerReading {
   assembly: TextAssembly;
+  /** Null: reasoning stays text. */
+  thinking: ThinkingReader | null;
   /** Null: calls of tools stay text. */
   calls: ToolCallReader | null;
   echo: EchoedPrompt | null;
@@ -49,18 +54,19 @@ export interface AnswerReading {
  * Reads a running answer into pieces. A token whose text is held back waits with its score for the next piece, so texts, calls, ids and
  * scores of all pieces together are the same for every grouping of tokens.
  */
-export async function* pieces(source: Generation, { assembly, calls, echo }: AnswerReading): AsyncGenerator<Piece, Ending> {
+export async function* pieces(source: Generation, reading: AnswerReading): AsyncGenerator<Piece, Ending> {
+  const { assembly, echo } = reading;
   let held: AnswerToken[] = [];
   let completionTokens = 0;
   let stopped = false;
   let called = 0;
-  const shown = (parts: readonly Pick<Piece, "text" | "calls">[]): Piece[] => {
+  const shown = (parts: readonly Part[]): Piece[] => {
     const list = parts.map((part, index): Piece => ({ ...part, tokens: index === 0 ? held : [], generated: true }));
     if (list.length > 0) held = [];
     called += list.reduce((sum, piece) => sum + piece.calls.length, 0);
     return list;
   };
-  if (echo !== null && echo.ids.length === 0) yield { text: echo.text, calls: [], tokens: [], generated: false };
+  if (echo !== null && echo.ids.length === 0) yield { ...NOTHING, text: echo.text, tokens: [], generated: false };
   for await (const event of source) {
     if (event.type === "prompt") {
       if (echo !== null) yield promptPiece(echo, event.scores);
@@ -69,15 +75,15 @@ export async function* pieces(source: Generation, { assembly, calls, echo }: Ans
       completionTokens++;
       held.push({ id: event.id, score: event.logprob ?? null });
       const step = assembly.push(event.id);
-      yield* shown(calls === null ? plain(step.text) : calls.push(step.text));
+      yield* shown(partsOf(reading, step.text));
       if (step.stopped) {
         stopped = true;
         source.stop();
       }
     } else {
       const rest = stopped ? "" : assembly.end();
-      yield* shown(calls === null ? plain(rest) : [...calls.push(rest), ...calls.end()]);
-      if (held.length > 0) yield* shown([{ text: "", calls: [] }]);
+      yield* shown([...partsOf(reading, rest), ...lastPartsOf(reading)]);
+      if (held.length > 0) yield* shown([NOTHING]);
       const reason = stopped ? "stop" : event.reason;
       return { reason, stop: assembly.stop, report: event.report, scratched: event.scratched, erased: event.erased, completionTokens, calls: called };
     }
@@ -85,9 +91,26 @@ export async function* pieces(source: Generation, { assembly, calls, echo }: Ans
   throw new Error("an answer ended without an end event");
 }
 
-const plain = (text: string): Pick<Piece, "text" | "calls">[] => (text === "" ? [] : [{ text, calls: [] }]);
+type Part = Pick<Piece, "thinking" | "text" | "calls">;
+
+const NOTHING: Part = { thinking: "", text: "", calls: [] };
+
+/** What more text makes certain, told apart. */
+function partsOf({ thinking, calls }: AnswerReading, more: string): Part[] {
+  const told = thinking === null ? { thinking: "", text: more } : thinking.push(more);
+  const parts: Part[] = told.thinking === "" ? [] : [{ ...NOTHING, thinking: told.thinking }];
+  if (calls !== null) return [...parts, ...calls.push(told.text).map((shown) => Object.assign({ thinking: "" }, shown))];
+  return told.text === "" ? parts : [...parts, { ...NOTHING, text: told.text }];
+}
+
+/** What was held back when the answer ended. */
+function lastPartsOf({ thinking, calls }: AnswerReading): Part[] {
+  const told = thinking?.end() ?? { thinking: "", text: "" };
+  const parts = [...partsOf({ thinking: null, calls } as AnswerReading, told.text), ...(calls?.end() ?? []).map((shown) => Object.assign({ thinking: "" }, shown))];
+  return told.thinking === "" ? parts : [{ ...NOTHING, thinking: told.thinking }, ...parts];
+}
 
 function promptPiece(echo: EchoedPrompt, scores: readonly (TokenLogprob | null)[]): Piece {
   const tokens = Array.from(echo.ids, (id, index) => ({ id, score: scores[index] ?? null }));
-  return { text: echo.text, calls: [], tokens, generated: false };
+  return { ...NOTHING, text: echo.text, tokens, generated: false };
 }

@@ -6,6 +6,7 @@ import { cheapest } from "./costs.ts";
 import * as prepare from "./prepare.ts";
 import type { Answerable, AnswerShape } from "./respond.ts";
 import type { ChatBody, CompletionBody } from "./schema.ts";
+import type { ThinkingReader } from "./thinking.ts";
 import type { ToolCallReader } from "./tool-calls.ts";
 
 /** A request that was checked and folded, ready to be computed or planned. */
@@ -25,6 +26,8 @@ export interface Wanted {
   /** Finds in the answer what later turns will not see. */
   scratchOf?: GenerateRequest["scratchOf"];
   shape: AnswerShape;
+  /** Absent: reasoning stays text. */
+  thinking?: ThinkingReader | undefined;
   /** Null: calls of tools stay text. */
   calls: ToolCallReader | null;
   /** Null: all there is room for. */
@@ -36,7 +39,7 @@ export interface Wanted {
 }
 
 /** Folds the log by the body's directives and says what to compute and how to answer. Throws before anything has changed. */
-export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, calls, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
+export function prepared(service: Service, caller: Caller, { body, raw, log, dialect, scratchOf, shape, thinking, calls, maxTokens, logprobs, echo, warnings }: Wanted): PreparedRequest {
   prepare.requireStream(body);
   const given = prepare.foldBody(service, log, raw, body.cache?.compat ?? undefined, dialect);
   const asked: GenerateRequest = {
@@ -56,6 +59,7 @@ export function prepared(service: Service, caller: Caller, { body, raw, log, dia
     shape,
     start: (signal) => service.engine.generate({ ...generate, signal }),
     assembly: service.tokenizer.assembly(prepare.stopsOf(body)),
+    thinking: thinking ?? null,
     calls,
     echo: echo ? { text: service.tokenizer.decode(log.tokens), ids: log.tokens } : null,
     promptIds: log.tokens,
