@@ -8,5 +8,6 @@ export * from "./template/index.ts";
 export * from "./tokenizer/index.ts";
 export type * from "./types.ts";
 // What a server needs to say of the compute layer; it imports the engine alone.
+export type { CellArchive } from "@palimpsest/kvstore";
 export { deviceInfo, openRuntime, readModel } from "@palimpsest/kernels-cuda";
 export type { CellDtype, KernelLevel, ModelInfo, Runtime, RuntimeOptions, TokenizerData } from "@palimpsest/kernels-cuda";

@@ -1,5 +1,5 @@
 import { standardRegistry, type Registry } from "@palimpsest/directives";
-import { ChatTemplate, Engine, Slices, TextAssembly, Tokenizer, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
+import { ChatTemplate, Engine, Slices, TextAssembly, Tokenizer, type CellArchive, type EngineLimits, type ModelInfo, type Runtime, type TokenizerData } from "@palimpsest/engine";
 import { ServerError } from "./errors.ts";
 import type { Service, TokenizerPort } from "./service.ts";
 
@@ -10,6 +10,9 @@ export interface ServiceOptions {
   /** At most the model's own. */
   contextLength?: number | undefined;
   engineLimits?: Partial<EngineLimits> | undefined;
+  /** Tiers behind the pool, and what names the weights there. */
+  archive?: CellArchive | undefined;
+  modelId?: string | undefined;
   /** Default: the verbs of the directives package. */
   registry?: Registry | undefined;
 }
@@ -25,7 +28,7 @@ export function serviceOf(runtime: Runtime, data: TokenizerData, options: Servic
   const { info, level, cacheDtype, threads, pages, pageSize, pageBytes } = runtime;
   const contextLength = contextOf(info, options.contextLength);
   const tokenizer = new Tokenizer(data);
-  const engine = new Engine({ runtime, ...(options.engineLimits === undefined ? {} : { limits: options.engineLimits }) });
+  const engine = new Engine({ runtime, archive: options.archive, modelId: options.modelId, ...(options.engineLimits === undefined ? {} : { limits: options.engineLimits }) });
   return {
     id: options.id,
     aliases: [...new Set(options.aliases ?? [])].filter((alias) => alias !== options.id),

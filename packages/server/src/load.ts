@@ -1,8 +1,9 @@
 import { freemem } from "node:os";
 import type { Registry } from "@palimpsest/directives";
-import { openRuntime, readModel, type CellDtype, type KernelLevel, type ModelInfo } from "@palimpsest/engine";
+import { openArchive, openRuntime, readModel, type CellArchive, type CellDtype, type KernelLevel, type ModelInfo, type Runtime } from "@palimpsest/engine";
 import { contextOf, serviceOf } from "./assemble.ts";
 import { ServerError } from "./errors.ts";
+import { sha256OfFile } from "./models/checksum.ts";
 import type { Service } from "./service.ts";
 
 /** What to load. Absent: the defaults of the command line. */
@@ -19,6 +20,12 @@ export interface LoadOptions {
   cacheDtype?: CellDtype | undefined;
   kernels?: KernelLevel | "auto" | undefined;
   threads?: number | undefined;
+  /** Bytes of host memory for cells that leave the pool. Absent: none. */
+  hostBytes?: number | undefined;
+  /** A folder for them, which survives a restart. */
+  disk?: { path: string; bytesMax: number; keyFile?: string | undefined } | undefined;
+  /** Told of errors of the tiers, which cost cells and nothing else. */
+  onTierError?: ((error: unknown) => void) | undefined;
   /** Verbs of directives. Absent: the standard ones. */
   registry?: Registry | undefined;
 }
@@ -43,12 +50,23 @@ export async function loadService(options: LoadOptions, onProgress: (fraction: n
     ...(options.threads === undefined ? {} : { threads: options.threads }),
     onProgress,
   });
+  let archive: CellArchive | undefined;
   try {
-    return serviceOf(runtime, tokenizer, { id: options.id, aliases: options.aliases, contextLength: options.contextLength, registry: options.registry });
+    archive = await archiveFor(runtime, options);
+    // Cells on a disk may be those of another file with the same name.
+    const modelId = options.disk === undefined ? undefined : await sha256OfFile(options.path);
+    const { id, aliases, contextLength, registry } = options;
+    return serviceOf(runtime, tokenizer, { id, aliases, contextLength, registry, archive, modelId });
   } catch (error) {
+    await archive?.close();
     await runtime.dispose();
     throw error;
   }
+}
+
+async function archiveFor(runtime: Runtime, { hostBytes, disk, onTierError }: LoadOptions): Promise<CellArchive | undefined> {
+  if (hostBytes === undefined && disk === undefined) return undefined;
+  return openArchive(runtime, { hostBytes, disk, ...(onTierError === undefined ? {} : { onError: onTierError }) });
 }
 
 const defaultCacheBytes = () => Math.min(CACHE_BYTES_MAX, Math.floor(freemem() / 2));

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseBytes, parseFlags } from "../src/cli/flags.ts";
 import { SERVE_FLAGS } from "../src/cli/flagset.ts";
+import { modelOptions } from "../src/cli/serve.ts";
 import { editDistance, likely, nearest } from "../src/nearest.ts";
 
 const parse = (...args: string[]) => parseFlags(SERVE_FLAGS, args);
@@ -14,6 +15,15 @@ describe("flags of the command line", () => {
     expect(flags.texts("alias")).toEqual(["x", "y"]);
     expect(flags.number("threads")).toBeUndefined();
     expect(positionals).toEqual(["file", "--rest"]);
+  });
+
+  test("name the tiers behind the cache, and say so when they name a part of what is not there", () => {
+    const options = (...args: string[]) => modelOptions(parse(...args).flags);
+    expect(options()).toMatchObject({ hostBytes: undefined, disk: undefined });
+    expect(options("--cache-host", "1GiB", "--cache-disk=cells")).toMatchObject({ hostBytes: 1024 ** 3, disk: { path: "cells", bytesMax: 16 * 1024 ** 3, keyFile: undefined } });
+    expect(options("--cache-disk=cells", "--cache-disk-size=1GB", "--cache-key", "k")).toMatchObject({ disk: { path: "cells", bytesMax: 1e9, keyFile: "k" } });
+    expect(() => options("--cache-key", "k")).toThrow("--cache-key says something of the folder that --cache-disk names");
+    expect(() => options("--cache-disk-size", "1GiB")).toThrow("--cache-disk-size");
   });
 
   test.each([

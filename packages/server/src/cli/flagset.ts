@@ -9,6 +9,10 @@ export const MODEL_FLAGS: readonly Flag[] = [
   { kind: "whole", name: "ctx", value: "N", min: 1, max: 2 ** 31 - 1, help: "context length", fallback: "the model's" },
   { kind: "whole", name: "pages", value: "N", min: 1, max: 2 ** 31 - 1, help: "pages of cache" },
   { kind: "bytes", name: "cache-mem", value: "SIZE", help: "memory of the cache: 2GiB, or 2GB, which is 2·10⁹ bytes", fallback: "half of the free memory, at most 4 GiB" },
+  { kind: "bytes", name: "cache-host", value: "SIZE", help: "host memory for cells that leave the cache, such as 8GiB", fallback: "none" },
+  { kind: "text", name: "cache-disk", value: "DIR", help: "folder for cells that leave the cache: encrypted, kept for the next start, for one server" },
+  { kind: "bytes", name: "cache-disk-size", value: "SIZE", help: "most bytes of cells in that folder", fallback: "16GiB" },
+  { kind: "text", name: "cache-key", value: "FILE", help: "its key, made where it is not there; keep it elsewhere to keep the folder unreadable", fallback: "store.key in the folder" },
   { kind: "whole", name: "page-size", value: "N", min: 1, max: 4096, help: "cells in a page", fallback: "16" },
   {
     kind: "choice",

@@ -102,6 +102,8 @@ export function modelOptions(flags: FlagValues): ModelOptions {
     pages: flags.number("pages"),
     cacheBytes: flags.number("cache-mem"),
     pageSize: flags.number("page-size"),
+    hostBytes: flags.number("cache-host"),
+    disk: diskOptions(flags),
     cacheDtype: flags.text("cache-dtype") as ModelOptions["cacheDtype"],
     kernels: flags.text("kernels") as ModelOptions["kernels"],
     threads: flags.number("threads"),
@@ -109,6 +111,18 @@ export function modelOptions(flags: FlagValues): ModelOptions {
     verbs: flags.texts("verbs"),
   };
 }
+
+function diskOptions(flags: FlagValues): ModelOptions["disk"] {
+  const path = flags.text("cache-disk");
+  if (path !== undefined) return { path, bytesMax: flags.number("cache-disk-size") ?? DISK_BYTES, keyFile: flags.text("cache-key") };
+  for (const name of ["cache-disk-size", "cache-key"]) {
+    if (flags.number(name) === undefined && flags.text(name) === undefined) continue;
+    throw new ServerError("flag_invalid", `--${name} says something of the folder that --cache-disk names; give that as well`, { param: `--${name}` });
+  }
+  return undefined;
+}
+
+const DISK_BYTES = 16 * 1024 ** 3;
 
 function serveOptions(flags: FlagValues): ServeOptions {
   return {

@@ -64,6 +64,7 @@ export async function erase(service: Service, caller: Caller, { tokens, ranges, 
 }
 
 /** What went, as an answer or the endpoint says it. */
-export function receiptBody({ time, paths, cells, readers, isComplete }: Erased): object {
-  return { time, paths, erased_tokens: cells, cells: { device: cells }, readers, complete: isComplete };
+export function receiptBody({ time, paths, cells, tiers, unreachable, readers, isComplete }: Erased): object {
+  const left = Object.keys(unreachable).length > 0 ? { unreachable } : {};
+  return { time, paths, erased_tokens: cells, cells: { device: cells, ...tiers }, readers, complete: isComplete, ...left };
 }

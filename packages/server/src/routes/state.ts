@@ -2,6 +2,7 @@ import type { FastifyInstance } from "fastify";
 import type { ServerContext } from "../context.ts";
 import type { Service } from "../service.ts";
 import { requireOperator } from "../tenants.ts";
+import { tierGauges, tiersBody } from "./tiers.ts";
 
 /** Health, metrics, and the state of the cache. */
 export function stateRoutes(fastify: FastifyInstance, context: ServerContext): void {
@@ -35,6 +36,7 @@ export function stateRoutes(fastify: FastifyInstance, context: ServerContext): v
       pages: state.pages,
       requests: { running: state.running, waiting: state.waiting },
       ...(memory !== null && { memory_bytes: memory }),
+      ...(state.tiers !== null && tiersBody(state.tiers)),
     };
   });
   fastify.get("/v1/cache/tree", async (request) => {
@@ -67,6 +69,7 @@ function gauges({ metrics }: ServerContext, service: Service): void {
   const state = service.engine.state();
   for (const how of ["free", "cached", "leased", "held"] as const) metrics.set("palimpsest_pages", "Pages of the pool, each counted once.", state.pages[how], { state: how });
   for (const [of, bytes] of Object.entries(service.memory() ?? {})) metrics.set("palimpsest_memory_bytes", "Bytes held after the last step.", bytes, { of });
+  if (state.tiers !== null) tierGauges(metrics, state.tiers);
   metrics.set("palimpsest_requests_running", "Requests in the batch.", state.running);
   metrics.set("palimpsest_requests_waiting", "Requests waiting for pages or a place.", state.waiting);
   metrics.count("palimpsest_steps_total", "Forward steps since the start.", state.steps);
