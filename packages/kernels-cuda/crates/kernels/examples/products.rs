@@ -31,8 +31,11 @@ fn main() {
     let weights: usize = matrices.iter().map(|matrix| matrix.rows * matrix.columns).sum();
     let bytes: usize = matrices.iter().chain([&head]).map(Matrix::bytes).sum();
     let x: Vec<f32> = (0..PREFILL * 1536).map(|_| (next(&mut seed) % 2000) as f32 / 1000.0 - 1.0).collect();
-    let mut scratch =
-        Scratch { codes: vec![0; x.len()], blocks: vec![ActivationBlock::default(); x.len() / BLOCK], out: vec![0.0; PREFILL * 3072] };
+    let mut scratch = Scratch {
+        codes: vec![0; x.len()],
+        blocks: vec![ActivationBlock::default(); x.len() / BLOCK],
+        out: vec![0.0; (PREFILL * 3072).max(8 * HEAD.0)],
+    };
     // The best of several rounds: other work on the machine only ever makes a round slower.
     let mut near = [f64::INFINITY; 8];
     let (mut decode, mut prefill) = (f64::INFINITY, [f64::INFINITY; 4]);
@@ -55,6 +58,14 @@ fn main() {
             *best = best.min(support::seconds(threads, || scratch.multiply(matrix, PREFILL, &x, &*level, &pool)));
         });
     }
+    let all: Vec<&Matrix> = matrices.iter().chain([&head]).collect();
+    let passes = [1, 2, 3, 4, 8].map(|rows| {
+        let best = (0..25).fold(f64::INFINITY, |best: f64, _| {
+            best.min(support::seconds(threads, || all.iter().for_each(|matrix| scratch.multiply(matrix, rows, &x, &*level, &pool))))
+        });
+        format!("{rows}: {:.2}", best * 1e3)
+    });
+    println!("  rows of one pass over all weights, ms: {}", passes.join("  "));
     let prefill: f64 = prefill.iter().take(LAYER.len()).sum::<f64>() * LAYERS as f64;
     let mut coding = f64::INFINITY;
     for _ in 0..20 {

@@ -1,7 +1,9 @@
 //! Threads that share the tasks of one batch at a time.
 //!
-//! Tasks are handed out in chunks from one counter, so a thread that the system has put to sleep costs one chunk and not the whole
-//! batch. Workers spin for some microseconds between batches of a step, then park. A worker that wakes too late joins nothing.
+//! Each thread has its part of the tasks, takes chunk after chunk of it, and then helps with the parts of the others: a thread that the
+//! system has put to sleep costs one chunk and not the whole batch, and neighbouring tasks mostly follow each other on one thread, which
+//! reads memory faster than taking turns does (products of four rows: 1.5 times). Workers spin for some microseconds between batches of a
+//! step, then park. A worker that wakes too late joins nothing.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -29,18 +31,53 @@ struct Shared {
     /// Epoch of the batch, workers inside it, and whether it can be joined: see `State`.
     state: AtomicU64,
     batch: UnsafeCell<Option<Batch>>,
-    next: AtomicUsize,
+    /// One a thread: the next chunk of its part.
+    next: Vec<Counter>,
     panicked: Mutex<Option<Box<dyn Any + Send>>>,
     /// One a worker: it is parked, or about to.
     parked: Vec<AtomicBool>,
     stop: AtomicBool,
 }
 
+/// Alone on its cache lines.
+#[repr(align(128))]
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
 #[derive(Clone, Copy)]
 struct Batch {
     work: *const Work<'static>,
+    shares: Shares,
+}
+
+/// How the tasks of a batch are cut.
+///
+/// ```text
+/// chunks   0 1 2 3 4 | 5 6 7 8 9 | …      each of `grain` tasks, the last of what is left
+/// parts        0     |     1     | …      one for each thread
+/// ```
+#[derive(Clone, Copy)]
+struct Shares {
     tasks: usize,
     grain: usize,
+    chunks: usize,
+    parts: usize,
+}
+
+impl Shares {
+    fn new(tasks: usize, grain: usize, threads: usize) -> Self {
+        let chunks = tasks.div_ceil(grain);
+        Self { tasks, grain, chunks, parts: threads.min(chunks) }
+    }
+
+    /// First chunk of a part; of part `parts`, the number of chunks.
+    fn start(&self, part: usize) -> usize {
+        self.chunks * part / self.parts
+    }
+
+    fn tasks_of(&self, chunk: usize) -> Range<usize> {
+        chunk * self.grain..((chunk + 1) * self.grain).min(self.tasks)
+    }
 }
 
 // SAFETY: `batch` is written only while no worker is inside (state closed, count 0) and read only by workers inside.
@@ -61,7 +98,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             batch: UnsafeCell::new(None),
-            next: AtomicUsize::new(0),
+            next: (0..threads).map(|_| Counter::default()).collect(),
             panicked: Mutex::new(None),
             parked: (1..threads).map(|_| AtomicBool::new(false)).collect(),
             stop: AtomicBool::new(false),
@@ -96,18 +133,20 @@ impl Pool {
         let shared = &*self.shared;
         // SAFETY: only the lifetime changes; nobody reads the pointer after `close` has returned, and `work` outlives this call.
         let work_static = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
+        let shares = Shares::new(tasks, grain, self.threads());
         // SAFETY: the last batch is closed and empty, and we hold `running`.
-        unsafe { *shared.batch.get() = Some(Batch { work: work_static, tasks, grain }) };
-        shared.next.store(0, Ordering::Relaxed);
+        unsafe { *shared.batch.get() = Some(Batch { work: work_static, shares }) };
+        for (part, next) in shared.next.iter().enumerate().take(shares.parts) {
+            next.0.store(shares.start(part), Ordering::Relaxed);
+        }
         let epoch = (shared.state.load(Ordering::Relaxed) >> EPOCH_SHIFT) + 1;
         shared.state.store(epoch << EPOCH_SHIFT | OPEN, Ordering::SeqCst);
-        let chunks = tasks.div_ceil(grain);
-        for (parked, (thread, _)) in shared.parked.iter().zip(&self.workers).take(chunks - 1) {
+        for (parked, (thread, _)) in shared.parked.iter().zip(&self.workers).take(shares.parts - 1) {
             if parked.load(Ordering::SeqCst) {
                 thread.unpark();
             }
         }
-        let own = catch_unwind(AssertUnwindSafe(|| shared.take(tasks, grain, work, 0)));
+        let own = catch_unwind(AssertUnwindSafe(|| shared.take(&shares, work, 0)));
         shared.close();
         let theirs = shared.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         if let Some(payload) = own.err().or(theirs) {
@@ -117,13 +156,18 @@ impl Pool {
 }
 
 impl Shared {
-    fn take(&self, tasks: usize, grain: usize, work: &Work<'_>, thread: usize) {
-        loop {
-            let first = self.next.fetch_add(grain, Ordering::Relaxed);
-            if first >= tasks {
-                return;
+    /// Works through the thread's own part, then through what is left of the others.
+    fn take(&self, shares: &Shares, work: &Work<'_>, thread: usize) {
+        for offset in 0..shares.parts {
+            let part = (thread + offset) % shares.parts;
+            let end = shares.start(part + 1);
+            loop {
+                let chunk = self.next[part].0.fetch_add(1, Ordering::Relaxed);
+                if chunk >= end {
+                    break;
+                }
+                work(shares.tasks_of(chunk), thread);
             }
-            work(first..(first + grain).min(tasks), thread);
         }
     }
 
@@ -147,10 +191,12 @@ impl Shared {
             let batch = unsafe { (*self.batch.get()).expect("an open batch") };
             // SAFETY: as above.
             let work = unsafe { &*batch.work };
-            let result = catch_unwind(AssertUnwindSafe(|| self.take(batch.tasks, batch.grain, work, number)));
+            let result = catch_unwind(AssertUnwindSafe(|| self.take(&batch.shares, work, number)));
             if let Err(payload) = result {
                 // The rest of the batch has no use any more.
-                self.next.store(batch.tasks, Ordering::Relaxed);
+                for next in &self.next {
+                    next.0.store(batch.shares.chunks, Ordering::Relaxed);
+                }
                 *self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(payload);
             }
             self.state.fetch_sub(INSIDE, Ordering::Release);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use palimpsest_kernels::Pool;
 
 /// Multiplications below which a batch is not worth waking another thread.
-const SMALL: usize = 60_000;
+const SMALL: usize = 20_000;
 
 /// Tasks a thread takes at a time: eight chunks for each thread, or all where the whole is small.
 pub fn grain(pool: &Pool, tasks: usize, work_of_task: usize) -> usize {

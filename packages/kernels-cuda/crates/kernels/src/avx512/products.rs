@@ -5,7 +5,7 @@
 //! the offset of a code is taken off beforehand, as −offset · Σ activations.
 //!
 //! Panels pass by one after the other, from the first byte to the last: with few rows of activations the product is as fast as memory
-//! is read, and processors read one stream ahead by themselves (two streams, or prefetches of our own, took twice the time).
+//! is read, and processors read one stream ahead by themselves (with one row, two streams or prefetches of our own took twice the time).
 //!
 //! The sum of an output is, whatever the tile: for each block in order (for each half block where these have scales of their own)
 //! `sum = fma(f32(Σ code · activation), scale · activation scale, sum)`, then where there are minima
@@ -19,6 +19,10 @@ use crate::panel::{Packed, Scaling};
 
 /// Activations that stay near while the panels pass by: a quarter of a common second-level cache.
 const ACTIVATION_BYTES: usize = 256 << 10;
+/// How far in front of a tile its panels are asked for: one row of activations is as fast as memory is read, 8 bits a weight are few
+/// instructions a byte, and there processors read ahead by themselves; with more work between two lines they fall back (of two rows and
+/// 4 bits on this took a third off).
+const AHEAD: usize = 2048;
 /// Rows of activations in a tile.
 const ROWS: usize = 8;
 
@@ -29,6 +33,9 @@ pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Act
     let blocks = x.columns / BLOCK;
     let bytes = blocks.div_ceil(P::GROUP) * P::GROUP_BYTES;
     let together = (ACTIVATION_BYTES / x.columns.max(1) / ROWS).max(4) * ROWS;
+    if x.rows <= ROWS {
+        fetch(x, blocks);
+    }
     for first in (0..x.rows).step_by(together) {
         let end = x.rows.min(first + together);
         for panel in panels.clone() {
@@ -36,7 +43,7 @@ pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Act
             let mut row = first;
             while row < end {
                 let activations = x.codes[row * x.columns..].as_ptr();
-                let tile = Tile { codes, blocks, activations, facts: x.blocks[row * blocks..].as_ptr() };
+                let tile = Tile { codes, blocks, activations, facts: x.blocks[row * blocks..].as_ptr(), first: row == first };
                 // SAFETY: the tile's rows exist, and the panel is whole.
                 row += unsafe {
                     match end - row {
@@ -51,12 +58,31 @@ pub unsafe fn multiply<P: Packed>(matrix: &Matrix, panels: Range<usize>, x: &Act
     }
 }
 
+/// Asks for all activations at once: where they are few another core has just written them, and the first panel would wait for line after
+/// line.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fetch(x: &Activations<'_>, blocks: usize) {
+    prefetch(x.codes.as_ptr().cast(), x.rows * x.columns);
+    prefetch(x.blocks.as_ptr().cast(), x.rows * blocks * size_of::<ActivationBlock>());
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prefetch(start: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(64) {
+        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast());
+    }
+}
+
 /// What a tile reads. Rows of activations lie `32 · blocks` apart, their facts `blocks`.
 struct Tile {
     codes: *const u8,
     blocks: usize,
     activations: *const i8,
     facts: *const ActivationBlock,
+    /// The first tile of its panel, for which that comes from memory.
+    first: bool,
 }
 
 /// Multiplies some quads of a block; their numbers are constants, since shifts by constants are cheaper.
@@ -74,6 +100,10 @@ impl Tile {
         let (mut at, mut header) = (0, self.codes);
         while at < self.blocks {
             for block in 0..P::GROUP.min(self.blocks - at) {
+                if R > 1 && P::BITS < 8 && self.first {
+                    let (from, bytes) = if block == 0 { (0, P::HEADER + P::BLOCK) } else { (P::HEADER + block * P::BLOCK, P::BLOCK) };
+                    prefetch(header.wrapping_add(AHEAD + from), bytes);
+                }
                 // SAFETY: this block of the panel and of every row exists.
                 unsafe { self.block::<P, R>(header, block, at + block, &mut sums) };
             }

@@ -6,7 +6,7 @@ use palimpsest_kernels::level::PANEL_ROWS;
 use palimpsest_kernels::{ActivationRow, Activations, Output};
 
 use super::Machine;
-use super::scratch::{ActivationStore, Scratch, ThreadScratch};
+use super::scratch::{ActivationStore, Forms, Scratch, ThreadScratch};
 use crate::attention::Attention;
 use crate::shared::{Numbers, exclusive, grain};
 use crate::step::Step;
@@ -114,7 +114,7 @@ impl Machine {
         attention.run(&mut scratch.attended, &mut scratch.attention);
         for first in (0..scratch.rows).step_by(ROW_CHUNK) {
             let rows = ROW_CHUNK.min(scratch.rows - first);
-            scratch.activations.shape(rows, width, self.codes(from_ref(&weights.attention_output)));
+            scratch.activations.shape(rows, width, self.forms(from_ref(&weights.attention_output)));
             let (attended, writer) = (&scratch.attended, scratch.activations.writer());
             self.pool.run(rows, grain(&self.pool, rows, 2 * width), &|range, _| {
                 for row in range {
@@ -140,7 +140,7 @@ impl Machine {
             );
             let both = Numbers::of(&mut scratch.gate_up);
             self.multiply(&weights.gate_up, &scratch.activations.view(rows), both, false);
-            scratch.activations.shape(rows, shape.feed, self.codes(from_ref(&weights.down)));
+            scratch.activations.shape(rows, shape.feed, self.forms(from_ref(&weights.down)));
             let (gate_up, writer) = (&scratch.gate_up, scratch.activations.writer());
             self.pool.run(rows, grain(&self.pool, rows, 8 * shape.feed), &|range, _| {
                 for row in range {
@@ -179,7 +179,7 @@ impl Machine {
     /// Norm of the first `rows` rows of `hidden`, as activations for the products with `next`.
     pub fn normalize(&self, hidden: &[f32], weight: &[f32], rows: usize, next: &[Linear], out: &mut ActivationStore) {
         let shape = &self.weights.shape;
-        out.shape(rows, shape.embedding, self.codes(next));
+        out.shape(rows, shape.embedding, self.forms(next));
         let writer = out.writer();
         self.pool.run(rows, grain(&self.pool, rows, 4 * shape.embedding), &|range, _| {
             for row in range {
@@ -212,9 +212,10 @@ impl Machine {
         });
     }
 
-    /// Whether a product of the stack reads codes.
-    pub fn codes(&self, stack: &[Linear]) -> bool {
-        stack.iter().any(|part| self.kernels.wants_codes(part.matrix.format))
+    /// What the products of the stack read.
+    pub fn forms(&self, stack: &[Linear]) -> Forms {
+        let wants_codes = |part: &Linear| self.kernels.wants_codes(part.matrix.format);
+        Forms { codes: stack.iter().any(wants_codes), values: !stack.iter().all(wants_codes) }
     }
 }
 

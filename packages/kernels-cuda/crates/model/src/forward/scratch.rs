@@ -13,11 +13,20 @@ use crate::shared::{exclusive, grow, held};
 use crate::step::Step;
 use crate::weights::Shape;
 
-/// Rows of activations in every form that the model's matrices read.
+/// Forms of a row of activations. What nobody reads is not written.
+#[derive(Clone, Copy, Default)]
+pub struct Forms {
+    pub values: bool,
+    /// Codes and their blocks.
+    pub codes: bool,
+}
+
+/// Rows of activations in the forms that the next products read.
 #[derive(Default)]
 pub struct ActivationStore {
+    rows: usize,
     columns: usize,
-    with_codes: bool,
+    forms: Forms,
     values: Vec<f32>,
     codes: Vec<i8>,
     blocks: Vec<ActivationBlock>,
@@ -25,22 +34,25 @@ pub struct ActivationStore {
 
 impl ActivationStore {
     /// Makes room for `rows` rows of `columns`.
-    pub fn shape(&mut self, rows: usize, columns: usize, with_codes: bool) {
-        (self.columns, self.with_codes) = (columns, with_codes);
-        grow(&mut self.values, rows * columns);
-        if with_codes {
+    pub fn shape(&mut self, rows: usize, columns: usize, forms: Forms) {
+        (self.rows, self.columns, self.forms) = (rows, columns, forms);
+        if forms.values {
+            grow(&mut self.values, rows * columns);
+        }
+        if forms.codes {
             grow(&mut self.codes, rows * columns);
             grow(&mut self.blocks, rows * columns.div_ceil(BLOCK));
         }
     }
 
     pub fn view(&self, rows: usize) -> Activations<'_> {
-        let blocks = if self.with_codes { rows * self.columns.div_ceil(BLOCK) } else { 0 };
-        let codes = if self.with_codes { rows * self.columns } else { 0 };
+        let blocks = if self.forms.codes { rows * self.columns.div_ceil(BLOCK) } else { 0 };
+        let codes = if self.forms.codes { rows * self.columns } else { 0 };
+        let values = if self.forms.values { rows * self.columns } else { 0 };
         Activations {
             rows,
             columns: self.columns,
-            values: &self.values[..rows * self.columns],
+            values: &self.values[..values],
             codes: &self.codes[..codes],
             blocks: &self.blocks[..blocks],
         }
@@ -50,8 +62,8 @@ impl ActivationStore {
     pub fn writer(&mut self) -> ActivationWriter {
         ActivationWriter {
             columns: self.columns,
-            rows: self.values.len() / self.columns.max(1),
-            with_codes: self.with_codes,
+            rows: self.rows,
+            forms: self.forms,
             values: self.values.as_mut_ptr(),
             codes: self.codes.as_mut_ptr(),
             blocks: self.blocks.as_mut_ptr(),
@@ -67,7 +79,7 @@ impl ActivationStore {
 pub struct ActivationWriter {
     columns: usize,
     rows: usize,
-    with_codes: bool,
+    forms: Forms,
     values: *mut f32,
     codes: *mut i8,
     blocks: *mut ActivationBlock,
@@ -84,11 +96,12 @@ impl ActivationWriter {
     pub unsafe fn row<'a>(&self, row: usize) -> ActivationRow<'a> {
         assert!(row < self.rows);
         let blocks = self.columns.div_ceil(BLOCK);
-        let (codes, blocks_here) = if self.with_codes { (self.columns, blocks) } else { (0, 0) };
+        let (codes, blocks_here) = if self.forms.codes { (self.columns, blocks) } else { (0, 0) };
+        let values = if self.forms.values { self.columns } else { 0 };
         // SAFETY: the row lies inside the store and is ours (caller).
         unsafe {
             ActivationRow {
-                values: std::slice::from_raw_parts_mut(self.values.add(row * self.columns), self.columns),
+                values: std::slice::from_raw_parts_mut(self.values.wrapping_add(row * values), values),
                 codes: std::slice::from_raw_parts_mut(self.codes.wrapping_add(row * codes), codes),
                 blocks: std::slice::from_raw_parts_mut(self.blocks.wrapping_add(row * blocks_here), blocks_here),
             }
