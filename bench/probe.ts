@@ -1,6 +1,6 @@
-import type { Runtime, Sampler, Step } from "@palimpsest/kernels-cuda";
+import type { Runtime, Sampler, Step, StepCounts } from "@palimpsest/kernels-cuda";
 
-const GREEDY: Sampler = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0n, draw: 0 };
+export const GREEDY: Sampler = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0n, draw: 0 };
 
 /** A stretch of cells of one stream: it lies from `slot` on in rising pages, was born at `birth`, and moved by `shift`. */
 interface Stretch {
@@ -25,15 +25,18 @@ function ends(lengths: readonly number[]): Int32Array {
   return offsets;
 }
 
+/** Pages in which cells lie. */
+export function pagesOf({ slot, length }: Pick<Stretch, "slot" | "length">, pageSize: number): number[] {
+  const first = Math.floor(slot / pageSize);
+  const last = Math.floor((slot + length - 1) / pageSize);
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}
+
 /** One step for rows of some streams; the logits of each stream's last row are wanted. */
 function stepOf(streams: readonly Rows[], pageSize: number): Step {
   const rows = streams.reduce((sum, stream) => sum + stream.tokens.length, 0);
   const runs = streams.flatMap((stream) => stream.view);
-  const pages = runs.map((run) => {
-    const first = Math.floor(run.slot / pageSize);
-    const last = Math.floor((run.slot + run.length - 1) / pageSize);
-    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  });
+  const pages = runs.map((run) => pagesOf(run, pageSize));
   const each = (value: (stream: Rows, i: number) => number) => Int32Array.from(streams.flatMap((stream) => stream.tokens.map((_, i) => value(stream, i))));
   const rowOf = ends(streams.map((stream) => stream.tokens.length));
   return {
@@ -59,25 +62,32 @@ function stepOf(streams: readonly Rows[], pageSize: number): Step {
 
 /** The same measured things as `Yardstick`, by raw steps on a runtime: no scheduler, no tree. Stream s owns an equal share of the pages. */
 export class Probe {
-  readonly #runtime: Runtime;
+  readonly runtime: Runtime;
   readonly #share: number;
   readonly #cancel = new Int32Array(new SharedArrayBuffer(4));
   #cached = 0;
   #state = 1;
+  /** What the last step counted. */
+  counts: StepCounts | undefined;
 
   constructor(runtime: Runtime, streams = 4) {
-    this.#runtime = runtime;
+    this.runtime = runtime;
     // The first stream holds the common cells; the others only what they add.
     this.#share = Math.floor((runtime.pages * runtime.pageSize) / (streams + 4));
   }
 
   #token(): number {
     this.#state = (Math.imul(this.#state, 1664525) + 1013904223) >>> 0;
-    return (this.#state >>> 8) % this.#runtime.info.vocabularySize;
+    return (this.#state >>> 8) % this.runtime.info.vocabularySize;
   }
 
-  #run(streams: Rows[]) {
-    return this.#runtime.step(stepOf(streams, this.#runtime.pageSize), this.#cancel);
+  async #run(streams: Rows[]): Promise<void> {
+    this.counts = (await this.runtime.step(stepOf(streams, this.runtime.pageSize), this.#cancel)).counts;
+  }
+
+  /** The cells were written by somebody else. */
+  forget(): void {
+    this.#cached = 0;
   }
 
   async #feed(rows: number, depth: number): Promise<void> {

@@ -88,4 +88,10 @@ export interface StepCounts {
   rotations: number;
   /** Bytes of cells that were moved. Always 0: a reposition is metadata. */
   bytesMoved: number;
+  /** Bytes of packed weights that products read: each matrix once a product. Scripted models have none. */
+  weightBytes?: number;
+  /** Multiply-adds of the products with weights. Scripted models have none. */
+  multiplications?: number;
+  /** Pages that the runs of the step name, summed over runs. Scripted models have none. */
+  pagesRead?: number;
 }

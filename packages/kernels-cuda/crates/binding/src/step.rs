@@ -93,6 +93,9 @@ pub struct StepCountFields {
     pub cells_read: f64,
     pub rotations: u32,
     pub bytes_moved: u32,
+    pub weight_bytes: f64,
+    pub multiplications: f64,
+    pub pages_read: u32,
 }
 
 #[napi(object, object_from_js = false)]
@@ -120,6 +123,9 @@ impl StepResultFields {
                 cells_read: counts.cells_read as f64,
                 rotations: counts.rotations as u32,
                 bytes_moved: counts.bytes_moved as u32,
+                weight_bytes: counts.weight_bytes as f64,
+                multiplications: counts.multiplications as f64,
+                pages_read: counts.pages_read as u32,
             },
             logits: with_logits.then(|| outcome.logits.into()),
         }

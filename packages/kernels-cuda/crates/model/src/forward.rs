@@ -7,6 +7,8 @@ mod head;
 mod rows;
 mod scratch;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use palimpsest_kernels::{CellDtype, CellShape, Cells, Code, Error, Kernels, Pool, Result};
 
 use crate::attention::Plan;
@@ -15,7 +17,7 @@ use crate::weights::Weights;
 use scratch::Scratch;
 
 pub use head::Draws;
-pub(crate) use scratch::ActivationStore;
+pub(crate) use scratch::{ActivationStore, Forms};
 
 /// What does not change during a step. Cells are written through shared references, each slot by the row that owns it.
 pub struct Machine {
@@ -23,6 +25,7 @@ pub struct Machine {
     pub kernels: Box<dyn Kernels>,
     pub pool: Pool,
     pub cells: Cells,
+    products: ProductCounts,
 }
 
 /// Pages of a runtime.
@@ -49,6 +52,31 @@ pub struct Counts {
     pub cells_read: usize,
     pub rotations: usize,
     pub bytes_moved: usize,
+    /// Packed weights that products read, once for each product.
+    pub weight_bytes: u64,
+    /// Multiply-adds of the products.
+    pub multiplications: u64,
+    /// Pages that runs name, summed over runs.
+    pub pages_read: usize,
+}
+
+/// What products did since the step began.
+#[derive(Debug, Default)]
+struct ProductCounts {
+    weight_bytes: AtomicU64,
+    multiplications: AtomicU64,
+}
+
+impl ProductCounts {
+    fn clear(&self) {
+        self.weight_bytes.store(0, Ordering::Relaxed);
+        self.multiplications.store(0, Ordering::Relaxed);
+    }
+
+    fn add(&self, weight_bytes: usize, multiplications: usize) {
+        self.weight_bytes.fetch_add(weight_bytes as u64, Ordering::Relaxed);
+        self.multiplications.fetch_add(multiplications as u64, Ordering::Relaxed);
+    }
 }
 
 /// What a step came to. Its vectors keep their room from step to step.
@@ -84,7 +112,11 @@ impl Engine {
             page_size: options.page_size,
             dtype: options.dtype,
         })?;
-        Ok(Self { machine: Machine { weights, kernels, pool, cells }, scratch: Scratch::default(), previous: Vec::new() })
+        Ok(Self {
+            machine: Machine { weights, kernels, pool, cells, products: ProductCounts::default() },
+            scratch: Scratch::default(),
+            previous: Vec::new(),
+        })
     }
 
     pub fn machine(&self) -> &Machine {
@@ -152,6 +184,7 @@ impl Engine {
     pub fn step_into(&mut self, step: &Step, checkpoint: &Checkpoint<'_>, outcome: &mut Outcome) -> Result<()> {
         step.check(&self.facts(), &mut self.scratch.slots)?;
         let Self { machine, scratch, previous } = self;
+        machine.products.clear();
         scratch.begin(step, machine);
         machine.embed(step, previous, scratch);
         let last = machine.weights.layers.len() - 1;
@@ -165,18 +198,23 @@ impl Engine {
             machine.feed(layer, scratch);
         }
         machine.outputs(step, scratch, outcome);
-        outcome.counts = counts(step, &scratch.plan);
+        outcome.counts = counts(step, &scratch.plan, machine);
         previous.clone_from(&outcome.draws.ids);
         Ok(())
     }
 }
 
-fn counts(step: &Step, plan: &Plan) -> Counts {
+fn counts(step: &Step, plan: &Plan, machine: &Machine) -> Counts {
+    let page_size = machine.cells.shape().page_size;
+    let pages = |(first, length): (&i32, &i32)| (*first as usize + *length as usize).div_ceil(page_size);
     Counts {
         rows: step.rows(),
         cells_stored: step.store.iter().filter(|store| **store == 1).count(),
         cells_read: plan.segments.iter().map(|segment| segment.view_cells).sum(),
         rotations: plan.rotations,
         bytes_moved: 0,
+        weight_bytes: machine.products.weight_bytes.load(Ordering::Relaxed),
+        multiplications: machine.products.multiplications.load(Ordering::Relaxed),
+        pages_read: step.run_first.iter().zip(&step.run_length).map(pages).sum(),
     }
 }

@@ -6,7 +6,7 @@ use palimpsest_kernels::quant::TensorType;
 use palimpsest_kernels::{CellShape, Cells, Code, Error, Kernels, Matrix, Output, Pool, RawMatrix, Result, Rotary};
 
 use crate::attention::{Attention, Heads, Plan, Room, Tiles};
-use crate::forward::ActivationStore;
+use crate::forward::{ActivationStore, Forms};
 use crate::shared::grain;
 use crate::step::{Facts, ROWS_MAX, Step};
 
@@ -95,7 +95,7 @@ impl Compute {
         let mut out = numbers(rows, outputs)?;
         for first in (0..rows).step_by(ROW_CHUNK) {
             let count = ROW_CHUNK.min(rows - first);
-            self.activations.shape(count, columns, self.kernels.wants_codes(matrix.format));
+            self.activations.shape(count, columns, Forms::of(self.kernels.wants_codes(matrix.format)));
             let writer = self.activations.writer();
             self.pool.run(count, grain(&self.pool, count, 2 * columns), &|range, _| {
                 for row in range {

@@ -197,6 +197,8 @@ impl Machine {
         let start = unsafe { out.part(0, x.rows * stride) }.as_mut_ptr();
         let whole = &Output { start, stride, bias: None, add };
         let panels: usize = stack.iter().map(|part| part.matrix.panels()).sum();
+        let bytes: usize = stack.iter().map(|part| part.matrix.bytes()).sum();
+        self.products.add(bytes, x.rows * x.columns * stride);
         self.pool.run(panels, grain(&self.pool, panels, x.rows * x.columns * PANEL_ROWS), &|range, _| {
             let (mut panel, mut output) = (0, 0);
             for part in stack {

@@ -21,6 +21,13 @@ pub struct Forms {
     pub codes: bool,
 }
 
+impl Forms {
+    /// What a product with one matrix reads.
+    pub fn of(wants_codes: bool) -> Self {
+        Self { values: !wants_codes, codes: wants_codes }
+    }
+}
+
 /// Rows of activations in the forms that the next products read.
 #[derive(Default)]
 pub struct ActivationStore {
