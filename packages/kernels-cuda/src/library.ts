@@ -59,7 +59,7 @@ export class Compute {
     this.threads = native.threads;
   }
 
-  /** Ends the threads when what was called before has ended. Later calls: `runtime_disposed`. Idempotent. */
+  /** Ends the threads when what was called before has ended; else they end with the process. Later calls: `runtime_disposed`. Idempotent. */
   async dispose(): Promise<void> {
     await awaiting(() => this.#native.dispose());
   }
@@ -108,7 +108,10 @@ export class PackedMatrix {
     this.byteLength = native.bytes;
   }
 
-  /** Frees the weights when the products that were called before have ended. Later ones: `runtime_disposed`. Idempotent. */
+  /**
+   * Frees the weights when the products that were called before have ended, without waiting for the garbage collector, which does not see
+   * their size. Later ones: `runtime_disposed`. Idempotent.
+   */
   dispose(): void {
     calling(() => this.#native.dispose());
   }
@@ -226,7 +229,7 @@ export class CellPages {
     await awaiting(() => this.#native.store(fields));
   }
 
-  /** Frees the pages when what was called before has ended. Later calls: `runtime_disposed`. Idempotent. */
+  /** Frees the pages when what was called before has ended, as `PackedMatrix.dispose`. Later calls: `runtime_disposed`. Idempotent. */
   dispose(): void {
     calling(() => this.#native.dispose());
   }
