@@ -148,8 +148,6 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
     });
 
     test("scores, with echo, what is left of the prompt from the row before it, and nothing for what is forgotten", async () => {
-      const scored = async (tokens: readonly number[], directives: object[]) =>
-        (await wire.post<{ choices: { logprobs: { token_logprobs: (number | null)[] } }[] }>("/v1/completions", { prompt: tokens, directives, echo: true, max_tokens: 0, logprobs: 1 }, cold())).choices[0]!.logprobs.token_logprobs;
       const forgetting = await scored(prompt, [{ op: "splice", target: { tokens: [10, 30] }, with: [7, 8], mode: "forget" }]);
       const edited = await scored([...prompt.slice(0, 10), 7, 8, ...prompt.slice(30)], []);
       expect(forgetting).toEqual([...edited.slice(0, 10), ...Array.from({ length: 20 }, () => null), ...edited.slice(12)]);
@@ -231,6 +229,13 @@ function suite(model: () => Promise<string>, prompt: readonly number[]): void {
     expect(await wire.answer(body, other)).toEqual(first);
     for (const path of ["/v1/cache", "/v1/cache/tree", "/v1/cache/pages", "/metrics"]) expect(await wire.get(path, other)).toMatchObject({ error: { code: "operator_key_required" } });
   });
+
+  /** Log-probabilities of a prompt's own tokens. */
+  async function scored(tokens: readonly number[], directives: object[]): Promise<(number | null)[]> {
+    const body = { prompt: tokens, directives, echo: true, max_tokens: 0, logprobs: 1 };
+    const { choices } = await wire.post<{ choices: { logprobs: { token_logprobs: (number | null)[] } }[] }>("/v1/completions", body, cold());
+    return choices[0]!.logprobs.token_logprobs;
+  }
 
   function erase(body: object, key: string) {
     return wire.post<Receipt & { object: string; ranges: [number, number][]; prompt_tokens: number }>("/v1/cache/erase", body, key);

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import type { Outcome } from "@palimpsest/directives";
 import type { Runtime, StepResult } from "@palimpsest/kernels-cuda";
 import { patternHash, type CellArchive } from "@palimpsest/kvstore";
 import { Answer } from "./answer.ts";
@@ -113,7 +112,7 @@ export class Engine {
 
   /** The report that `generate` would end with, from what is cached now. Computes nothing. */
   plan(request: GenerateRequest): Report {
-    return predict(this.#sequence(request), this.#cache, this.limits);
+    return predict(this.#sequence(request), this.#cache, this.#retainer, this.limits);
   }
 
   state(): EngineState {
@@ -290,12 +289,11 @@ export class Engine {
     this.#deliverScores(sequence);
     this.#publishAnswer(sequence);
     sequence.admission?.holding.keepAll();
-    const { fold, request, reads, promptSteps, admission } = sequence;
+    const { fold, promptSteps, admission } = sequence;
     const miss = admission === null ? null : missOf(fold, admission.found, admission.work);
     const refused = admission === null ? new Set<number>() : this.#retainer.apply(sequence);
     const scratched = admission === null ? undefined : this.#retainer.scratch(sequence);
-    const report = reportOf(fold, request.promptTokens, reads, promptSteps, miss);
-    if (refused.size > 0) report.directives = report.directives.map((entry) => (refused.has(entry.index) ? overBudget(entry) : entry));
+    const report = reportOf(sequence, promptSteps, miss, refused);
     this.#depart(sequence);
     sequence.answer.push({ type: "end", ...outcome, report, ...(scratched === undefined ? {} : { scratched }), ...(sequence.erased === null ? {} : { erased: sequence.erased }) });
   }
@@ -363,11 +361,6 @@ export class Engine {
     this.#wake?.();
     this.#wake = null;
   }
-}
-
-/** A pin for which the tenant's budget has no room. It is a hint: the answer is the same. */
-function overBudget(outcome: Outcome): Outcome {
-  return { ...outcome, status: "no_effect", reason: "over_budget" };
 }
 
 function cancelled({ cause }: Sequence): EngineError {

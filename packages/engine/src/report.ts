@@ -1,7 +1,8 @@
-import type { Fold } from "@palimpsest/directives";
+import type { Fold, Outcome } from "@palimpsest/directives";
 import type { Difference, MatchEnd, PathUnit } from "@palimpsest/radix";
 import type { Work } from "./planner.ts";
 import { RangeSet } from "./ranges.ts";
+import type { Sequence } from "./sequence.ts";
 import type { Miss, Report } from "./types.ts";
 
 /** What the cache had when a request was admitted. */
@@ -71,10 +72,10 @@ export class Reads {
   }
 }
 
-/** The report of a request, WIRE 4. `promptTokens` is the raw length of its log. */
-export function reportOf(fold: Fold, promptTokens: number, reads: Reads, promptSteps: number, miss: Miss | null): Report {
+/** The report of a request, WIRE 4. `refused`: pins for which the tenant's budget has no room. They are hints: the answer is the same. */
+export function reportOf({ fold, request, reads }: Pick<Sequence, "fold" | "request" | "reads">, promptSteps: number, miss: Miss | null, refused: ReadonlySet<number>): Report {
   return {
-    prompt_tokens: promptTokens,
+    prompt_tokens: request.promptTokens,
     visible_tokens: fold.visible,
     next_position: fold.nextPosition,
     stages: fold.stages,
@@ -82,7 +83,7 @@ export function reportOf(fold: Fold, promptTokens: number, reads: Reads, promptS
     ...reads.counts(),
     forward_steps: promptSteps,
     bytes_moved: 0,
-    directives: fold.outcomes,
+    directives: fold.outcomes.map((outcome): Outcome => (refused.has(outcome.index) ? { ...outcome, status: "no_effect", reason: "over_budget" } : outcome)),
     miss,
   };
 }

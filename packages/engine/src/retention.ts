@@ -23,14 +23,34 @@ export class Retainer {
     this.#nowMs = nowMs;
   }
 
-  /** Numbers of the directives that the tenant's budget of pinned cells had no room for. */
+  /** Numbers of the directives that the tenant's budget of pinned cells had no room for. Of such a directive nothing is pinned. */
   apply(sequence: Sequence): Set<number> {
-    const refused = new Set<number>();
     const { holding } = sequence.admission!;
-    for (const retention of sequence.fold.retention) {
-      const [from, to] = retention.cells;
-      if (retention.priority <= ORDINARY) holding.rank(from, to, rankOf(retention.priority));
-      else if (!this.#pin(sequence, holding, retention)) refused.add(retention.directive);
+    for (const { cells: [from, to], priority } of sequence.fold.retention) if (priority <= ORDINARY) holding.rank(from, to, rankOf(priority));
+    const refused = new Set<number>();
+    for (const [directive, retentions] of pinsOf(sequence)) if (!this.#pinAll(sequence, holding, retentions)) refused.add(directive);
+    return refused;
+  }
+
+  /** The same before the fact, where `pinned` cells of the budget are taken now. Changes nothing. */
+  foresee(sequence: Sequence, pinned: number, budget: number): Set<number> {
+    const refused = new Set<number>();
+    const held = new Map<string, number>();
+    const cellsOf = (key: string) => held.get(key) ?? (this.#pins.get(key) ?? []).reduce((sum, pin) => sum + (pin.active ? pin.cells : 0), 0);
+    let all = pinned;
+    for (const [directive, retentions] of pinsOf(sequence)) {
+      const wanted = new Map(retentions.map((retention) => [keyOf(sequence, retention), retention.cells[1] - retention.cells[0]]));
+      for (const key of wanted.keys()) {
+        all -= cellsOf(key);
+        held.set(key, 0);
+      }
+      const more = [...wanted.values()].reduce((sum, cells) => sum + cells, 0);
+      if (all + more > budget) {
+        refused.add(directive);
+        continue;
+      }
+      for (const [key, cells] of wanted) held.set(key, cells);
+      all += more;
     }
     return refused;
   }
@@ -43,14 +63,25 @@ export class Retainer {
     return ranges?.reduce((sum, [from, to]) => sum + to - from, 0);
   }
 
-  #pin({ namespace, tokens, events }: Sequence, holding: Holding, { cells: [from, to], seconds }: Retention): boolean {
-    const key = `${namespace} ${from} ${hashOf({ tokens: tokens.subarray(0, to), events })}`;
+  #pinAll(sequence: Sequence, holding: Holding, retentions: readonly Retention[]): boolean {
+    const keys = retentions.map((retention) => keyOf(sequence, retention));
+    // Said again, a pin counts once.
+    for (const key of keys) this.#end(key);
+    this.#forgetEnded();
+    for (const [i, { cells: [from, to], seconds }] of retentions.entries()) {
+      const pins = holding.pin(from, to, { account: sequence.namespace, until: this.#nowMs() + 1000 * (seconds ?? IDLE_SECONDS) });
+      if (pins === null) {
+        for (const key of keys) this.#end(key);
+        return false;
+      }
+      this.#pins.set(keys[i]!, pins);
+    }
+    return true;
+  }
+
+  #end(key: string): void {
     for (const pin of this.#pins.get(key) ?? []) pin.release();
     this.#pins.delete(key);
-    this.#forgetEnded();
-    const pins = holding.pin(from, to, { account: namespace, until: this.#nowMs() + 1000 * (seconds ?? IDLE_SECONDS) });
-    if (pins !== null) this.#pins.set(key, pins);
-    return pins !== null;
   }
 
   /** Looks at a few of the oldest, so that the map holds little more than the pins that still stand. */
@@ -63,12 +94,29 @@ export class Retainer {
   }
 }
 
+/** What a request wants to pin, by directive. */
+function pinsOf({ fold }: Sequence): Map<number, Retention[]> {
+  const pins = new Map<number, Retention[]>();
+  for (const retention of fold.retention) {
+    if (retention.priority <= ORDINARY) continue;
+    const others = pins.get(retention.directive);
+    if (others === undefined) pins.set(retention.directive, [retention]);
+    else others.push(retention);
+  }
+  return pins;
+}
+
+/** Names the pin of a range of cells in a log. */
+function keyOf({ namespace, tokens, events }: Sequence, { cells: [from, to] }: Retention): string {
+  return `${namespace} ${from} ${hashOf({ tokens: tokens.subarray(0, to), events })}`;
+}
+
 /** Priority 0 … ordinary as a rank of the tree. */
 function rankOf(priority: number): number {
   return LOWEST_RANK * (1 - priority / ORDINARY);
 }
 
-/** Names a path among the pins of one tenant, by two numbers of 32 bits: who makes them collide ends a pin of his own. */
+/** Two paths are told apart by two numbers of 32 bits: who makes them collide ends a pin of his own. */
 function hashOf({ tokens, events }: Path): string {
   let [a, b] = [0x811c9dc5, 0x9747b28c];
   const mix = (value: number) => {

@@ -5,7 +5,7 @@ import { Random, randomDirectives, tokenLog } from "../../directives/test/random
 import { planWork } from "../src/planner.ts";
 import { RangeSet } from "../src/ranges.ts";
 import { missOf, Reads, reportOf, tokenOf } from "../src/report.ts";
-import { collect, request, scriptedEngine } from "./kit/harness.ts";
+import { collect, request, requestOf, scriptedEngine } from "./kit/harness.ts";
 
 test("every cell is counted once: computed, else read with a shift, else read in place, else skipped", () => {
   for (let seed = 1; seed <= 400; seed++) {
@@ -99,7 +99,7 @@ test("a plan is the report of the request that follows, and computes nothing", a
 
 test("the report has WIRE's fields, and moves no byte", () => {
   const { fold: folded } = request([1, 2, 3]);
-  const report = reportOf(folded, 3, new Reads(folded), 0, missOf(folded, { known: 3, end: "whole", difference: null }, []));
+  const report = reportOf({ fold: folded, request: requestOf(folded, 3), reads: new Reads(folded) }, 0, missOf(folded, { known: 3, end: "whole", difference: null }, []), new Set());
   expect(Object.keys(report).toSorted()).toStrictEqual(
     [
       "prompt_tokens", "visible_tokens", "next_position", "stages", "cached_tokens", "repositioned_tokens", "computed_tokens", "skipped_tokens", "forgotten_tokens",

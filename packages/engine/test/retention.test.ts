@@ -91,6 +91,13 @@ test("pinned cells stay when others go, until their time is over, and never keep
   audit();
 });
 
+/** A chat of five messages of twenty tokens. */
+function chat(directives: Directive[]) {
+  const tokens = Int32Array.from(log(100));
+  const owners = Int32Array.from(tokens, (_, i) => Math.floor(i / 20));
+  return requestOf(fold({ tokens, header: 100, chat: { messages: 5, owners, roles: [] }, contextLength: 4096 }, directives), 100, { maxTokens: 1 });
+}
+
 test("a pin beyond the tenant's budget is reported, and changes no answer", async () => {
   const { engine } = scriptedEngine({ pages: 16, pageSize: 16 });
   const pin: Directive[] = [{ op: "pin", target: { tokens: [0, 100] }, until: { seconds: 60 } }];
@@ -121,6 +128,23 @@ test("a pin without an end outlasts others as long as requests say it, within th
   expect(engine.plan(request(log(48, 1), [], { maxTokens: 1 })).cached_tokens).toBe(0);
   const greedy = await collect(engine.generate(request(log(100), [{ op: "pin", target: { tokens: [0, 100] } }])));
   expect(greedy.report.directives).toMatchObject([{ status: "no_effect", reason: "over_budget" }]);
+  audit();
+});
+
+test("a plan foresees what the budget refuses, and of a directive that does not fit whole nothing is pinned", async () => {
+  const { engine, audit } = scriptedEngine({ pages: 16, pageSize: 16 });
+  const pins: Directive[] = [
+    { op: "pin", target: { messages: [0, 2] } },
+    { op: "pin", target: { messages: [1, 4] } },
+    { op: "pin", target: { messages: [4] } },
+  ];
+  for (let again = 0; again < 2; again++) {
+    const planned = engine.plan(chat(pins));
+    const { report } = await collect(engine.generate(chat(pins)));
+    expect(report.directives.map(({ status, reason }) => reason ?? status)).toEqual(["applied", "over_budget", "applied"]);
+    expect(planned.directives).toEqual(report.directives);
+    expect(engine.state().tree.pinnedCells).toBe(60);
+  }
   audit();
 });
 
