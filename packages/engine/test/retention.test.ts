@@ -92,7 +92,7 @@ test("pinned cells stay when others go, until their time is over, and never keep
 });
 
 /** A chat of five messages of twenty tokens. */
-function chat(directives: Directive[]) {
+function fiveMessages(directives: Directive[]) {
   const tokens = Int32Array.from(log(100));
   const owners = Int32Array.from(tokens, (_, i) => Math.floor(i / 20));
   return requestOf(fold({ tokens, header: 100, chat: { messages: 5, owners, roles: [] }, contextLength: 4096 }, directives), 100, { maxTokens: 1 });
@@ -139,8 +139,8 @@ test("a plan foresees what the budget refuses, and of a directive that does not 
     { op: "pin", target: { messages: [4] } },
   ];
   for (let again = 0; again < 2; again++) {
-    const planned = engine.plan(chat(pins));
-    const { report } = await collect(engine.generate(chat(pins)));
+    const planned = engine.plan(fiveMessages(pins));
+    const { report } = await collect(engine.generate(fiveMessages(pins)));
     expect(report.directives.map(({ status, reason }) => reason ?? status)).toEqual(["applied", "over_budget", "applied"]);
     expect(planned.directives).toEqual(report.directives);
     expect(engine.state().tree.pinnedCells).toBe(60);
