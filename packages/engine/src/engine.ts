@@ -67,6 +67,8 @@ export class Engine {
   #sequences = 0;
   #steps = 0;
   #lastStepAtMs: number | null = null;
+  #stepSinceMs: number | null = null;
+  #damaged = false;
   #inFlight: readonly Entry[] = [];
   #wake: (() => void) | null = null;
   #disposed = false;
@@ -110,9 +112,11 @@ export class Engine {
     return sequence.answer;
   }
 
-  /** The report that `generate` would end with, from what is cached now. Computes nothing. */
+  /** The report that `generate` would end with, from what is cached now; what can never be computed throws as there. Computes nothing. */
   plan(request: GenerateRequest): Report {
-    return predict(this.#sequence(request), this.#cache, this.#retainer, this.limits);
+    const sequence = this.#sequence(request);
+    this.#scheduler.requireFits(sequence);
+    return predict(sequence, this.#cache, this.#retainer, this.limits);
   }
 
   state(): EngineState {
@@ -122,6 +126,8 @@ export class Engine {
       waiting: this.#scheduler.waiting.length,
       running: this.#scheduler.running.length,
       lastStepMs: this.#lastStepAtMs === null ? null : now - this.#lastStepAtMs,
+      stepMs: this.#stepSinceMs === null ? null : now - this.#stepSinceMs,
+      damaged: this.#damaged,
       oldestWaitingMs: oldest === null ? null : now - oldest,
       steps: this.#steps,
       rates: this.#meter.rates,
@@ -185,6 +191,7 @@ export class Engine {
       this.#endAll(new EngineError("engine_disposed", "the engine was disposed"));
     } catch (error) {
       this.#disposed = true;
+      this.#damaged = true;
       this.#endAll(new EngineError("engine_damaged", "the engine has stopped after an internal error", undefined, { cause: error }));
     }
   }
@@ -216,8 +223,9 @@ export class Engine {
     this.#inFlight = entries;
     Atomics.store(this.#cancelFlag, 0, 0);
     this.#cancelStepIfUnwanted();
+    const startedMs = this.#clock();
+    this.#stepSinceMs = startedMs;
     try {
-      const startedMs = this.#clock();
       const result = await this.#runtime.step(step, this.#cancelFlag);
       this.#meter.observe(entries, this.#clock() - startedMs);
       return result;
@@ -229,6 +237,8 @@ export class Engine {
         else this.#fail(sequence, this.#disposed ? new EngineError("engine_disposed", "the engine was disposed") : stepError(error));
       }
       return null;
+    } finally {
+      this.#stepSinceMs = null;
     }
   }
 
@@ -345,6 +355,7 @@ export class Engine {
   }
 
   #sequence(request: GenerateRequest): Sequence {
+    if (this.#damaged) throw new EngineError("engine_damaged", "the engine has stopped after an internal error");
     if (this.#disposed) throw new EngineError("engine_disposed", "the engine was disposed");
     const { contextLength } = this.#runtime.info;
     refuse(request, this.#runtime.info.vocabularySize);

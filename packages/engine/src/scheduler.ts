@@ -64,14 +64,19 @@ export class Scheduler {
     if (this.waiting.length >= this.#limits.waitingMax) {
       throw new EngineError("queue_full", `${this.waiting.length} requests are waiting already; retry later`);
     }
+    this.requireFits(sequence);
+    this.waiting.push(sequence, nowMs);
+    this.#worthTrying = true;
+  }
+
+  /** Throws `pages_exceeded` for what could not be held even with nobody beside it. */
+  requireFits(sequence: Sequence): void {
     const { pageSize, pages } = this.#cache.pool;
     const least = Math.ceil((sequence.fold.visible + sequence.openCellsMax) / pageSize);
     if (least > pages) {
       const message = `what the request sees in the end, and its answer, need ${least} pages of ${pageSize} cells; the cache has ${pages}: shorten it or allow fewer tokens`;
       throw new EngineError("pages_exceeded", message);
     }
-    this.waiting.push(sequence, nowMs);
-    this.#worthTrying = true;
   }
 
   /** Takes a sequence out of line or batch, and gives back all that it holds. */

@@ -111,6 +111,10 @@ export interface EngineState {
   running: number;
   /** Since the last step ended; null before the first. */
   lastStepMs: number | null;
+  /** Since the step began that computes now; null when none does. */
+  stepMs: number | null;
+  /** The engine has stopped after an internal error, and will compute nothing more. */
+  damaged: boolean;
   /** Since the request that waits longest came; null when none waits. */
   oldestWaitingMs: number | null;
   /** Forward steps so far. */

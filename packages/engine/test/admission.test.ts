@@ -8,6 +8,7 @@ const log = (length: number, seed = 1) => Array.from({ length }, (_, i) => (i * 
 test("a request that can never fit is refused at once, and changes nothing", () => {
   const { engine, audit } = scriptedEngine({ pages: 4, pageSize: 16 });
   expect(() => engine.generate(request(log(60), [], { maxTokens: 6 }))).toThrow(expect.objectContaining({ kind: "capacity", code: "pages_exceeded" }));
+  expect(() => engine.plan(request(log(60), [], { maxTokens: 6 }))).toThrow(expect.objectContaining({ kind: "capacity", code: "pages_exceeded" }));
   // 60 cells of the prompt, 4 of the answer: the fifth token never becomes a cell.
   expect(() => engine.generate(request(log(60), [], { maxTokens: 5 }))).not.toThrow();
   audit();

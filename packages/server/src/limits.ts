@@ -26,6 +26,8 @@ export interface ServerLimits {
   heartbeatMs: number;
   /** A client that takes nothing from a full buffer for so long loses its stream, and its pages are free. */
   stallMsMax: number;
+  /** A step that computes for longer has hung, as far as `/health` is concerned: a chunk of a prompt on a large model and a slow level is far below. */
+  stepMsMax: number;
 }
 
 export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
@@ -44,4 +46,5 @@ export const DEFAULT_LIMITS: Readonly<ServerLimits> = {
   refusalMs: 20,
   heartbeatMs: 5_000,
   stallMsMax: 60_000,
+  stepMsMax: 300_000,
 };

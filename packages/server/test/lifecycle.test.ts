@@ -84,6 +84,17 @@ describe("health", () => {
     await world.post("/v1/completions", { prompt: "a" });
     expect(await (await fetch(`${address}/health`)).json()).toMatchObject({ last_step_ms: expect.any(Number) as number });
   });
+
+  test("R26: a step that does not end is no health", async () => {
+    const slow = await openWorld({ limits: { stepMsMax: 5 } });
+    slow.runtime.script.stepMs = 200;
+    const answer = slow.post("/v1/completions", { prompt: "a", max_tokens: 1 });
+    await sleep(100);
+    expect(await slow.get("/health")).toMatchObject({ status: 503, json: { status: "stalled", step_ms: expect.any(Number) as number } });
+    expect(await answer).toMatchObject({ status: 200 });
+    expect(await slow.get("/health")).toMatchObject({ status: 200, json: { status: "ok", step_ms: null } });
+    await slow.close();
+  });
 });
 
 describe("a client that leaves", () => {

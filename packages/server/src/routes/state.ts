@@ -6,11 +6,16 @@ import { tierGauges, tiersBody } from "./tiers.ts";
 
 /** Health, metrics, and the state of the cache. */
 export function stateRoutes(fastify: FastifyInstance, context: ServerContext): void {
-  const { lifecycle, metrics } = context;
+  const { lifecycle, limits, metrics } = context;
 
   fastify.get("/health", async (_request, reply) => {
     const service = lifecycle.loaded;
-    if (lifecycle.phase === "ready" && service !== undefined) return { status: "ok", ...healthOf(service) };
+    if (lifecycle.phase === "ready" && service !== undefined) {
+      const state = service.engine.state();
+      const status = state.damaged ? "failed" : (state.stepMs ?? 0) > limits.stepMsMax ? "stalled" : "ok";
+      if (status !== "ok") void reply.code(503);
+      return { status, ...healthOf(service) };
+    }
     void reply.code(503).header("retry-after", "2");
     return lifecycle.phase === "draining" ? { status: "draining", requests: lifecycle.requests } : { status: "loading", progress: Math.round(lifecycle.progress * 1000) / 1000 };
   });
@@ -61,6 +66,7 @@ function healthOf(service: Service): object {
     context_length: service.contextLength,
     requests: { running: state.running, waiting: state.waiting },
     last_step_ms: state.lastStepMs,
+    step_ms: state.stepMs,
     oldest_waiting_ms: state.oldestWaitingMs,
   };
 }
