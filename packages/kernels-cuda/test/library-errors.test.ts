@@ -252,6 +252,23 @@ test("stores and attention name what is wrong", async () => {
   windowed.dispose();
 });
 
+test("what is empty is answered with nothing", async () => {
+  const cells = openCells(compute, CELLS);
+  const [none, zero] = [new Int32Array(0), Int32Array.of(0)];
+  const empty = { position: none, cell: none, rowOf: zero, viewOf: zero, runPage: none, runFirst: none, runLength: none, runBirth: none, runShift: none, pages: none };
+  await cells.store({ slots: none, positions: none, keys: new Float32Array(0), values: new Float32Array(0) });
+  expect((await segmentAttention(cells, empty, new Float32Array(0))).length).toBe(0);
+  // A segment that has a view and no rows, alone and between two that have rows.
+  const view = { runPage: zero, runFirst: zero, runLength: Int32Array.of(3), runBirth: zero, runShift: zero, pages: zero };
+  expect((await segmentAttention(cells, { ...empty, ...view, rowOf: Int32Array.of(0, 0), viewOf: Int32Array.of(0, 1) }, new Float32Array(0))).length).toBe(0);
+  const between = {
+    position: Int32Array.of(3, 4), cell: Int32Array.of(3, 4), rowOf: Int32Array.of(0, 1, 1, 2), viewOf: Int32Array.of(0, 1, 2, 3), pages: zero,
+    runPage: Int32Array.of(0, 0, 0), runFirst: Int32Array.of(0, 0, 0), runLength: Int32Array.of(3, 2, 3), runBirth: Int32Array.of(0, 0, 0), runShift: Int32Array.of(0, 5, 0),
+  };
+  expect([...(await segmentAttention(cells, between, new Float32Array(32).fill(1)))]).toEqual([...new Float32Array(32)]);
+  cells.dispose();
+});
+
 /** What a careless caller may pass. */
 function anything(random: Random): unknown {
   const numbers = [Number.NaN, -1, 0, 1, 2, 3, 4, 7, 8, 16, 63, 64, 2 ** 31 - 1, -(2 ** 31), 1e9];
