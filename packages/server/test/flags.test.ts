@@ -5,6 +5,7 @@ import { modelOptions } from "../src/cli/serve.ts";
 import { editDistance, likely, nearest } from "../src/nearest.ts";
 
 const parse = (...args: string[]) => parseFlags(SERVE_FLAGS, args);
+const options = (...args: string[]) => modelOptions(parse(...args).flags);
 
 describe("flags of the command line", () => {
   test("are read with a blank or an equals sign", () => {
@@ -18,7 +19,6 @@ describe("flags of the command line", () => {
   });
 
   test("name the tiers behind the cache, and say so when they name a part of what is not there", () => {
-    const options = (...args: string[]) => modelOptions(parse(...args).flags);
     expect(options()).toMatchObject({ hostBytes: undefined, disk: undefined });
     expect(options("--cache-host", "1GiB", "--cache-disk=cells")).toMatchObject({ hostBytes: 1024 ** 3, disk: { path: "cells", bytesMax: 16 * 1024 ** 3, keyFile: undefined } });
     expect(options("--cache-disk=cells", "--cache-disk-size=1GB", "--cache-key", "k")).toMatchObject({ disk: { path: "cells", bytesMax: 1e9, keyFile: "k" } });
