@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fold, type Directive, type Log } from "@palimpsest/directives";
-import { Engine, type EngineLimits, type GenerateRequest } from "@palimpsest/engine";
+import { Engine, type CellDtype, type EngineLimits, type GenerateRequest } from "@palimpsest/engine";
 import { deviceInfo, openRuntime, writeTinyModel, type KernelLevel, type RuntimeOptions } from "@palimpsest/kernels-cuda";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Random } from "../packages/directives/test/random-logs.ts";
@@ -54,7 +54,7 @@ function expectSame(rows: Map<string, Float32Array>, expected: Map<string, Float
 interface Subject {
   path: string;
   kernels: KernelLevel;
-  cacheDtype: "f32" | "f16";
+  cacheDtype: CellDtype;
   log: Log;
   directives: Directive[];
   beside: GenerateRequest[];
@@ -112,7 +112,8 @@ const anyTokens = Array.from({ length: 10_000 }, () => random.int(0, 511));
 
 test.each(deviceInfo().levels)("the same log has the same bits, on a generated model, level %s", async (kernels) => {
   for (let seed = 1; seed <= (LONG ? 200 : 12); seed++) {
-    const cacheDtype = kernels === "reference" || seed % 2 === 0 ? "f32" : "f16";
+    const dtypes: readonly CellDtype[] = kernels === "reference" ? ["f32", "q8_0"] : ["f32", "f16", "q8_0"];
+    const cacheDtype = dtypes[seed % dtypes.length]!;
     await holdsItsBits({ path: tiny, kernels, cacheDtype, ...subjects(new Random(seed), anyTokens, 120) }, `seed ${seed}`);
   }
   expect(deviceInfo().levels).toContain(kernels);
@@ -122,8 +123,9 @@ describeWithModel("smollm2-135m", "On SmolLM2-135M", (path) => {
   test("the same log has the same bits, on the fastest level", async () => {
     const kernels = deviceInfo().levels.at(-1)!;
     const text = await proseTokens(path);
-    for (let seed = 1; seed <= (LONG ? 20 : 1); seed++) {
-      await holdsItsBits({ path, kernels, cacheDtype: kernels === "reference" ? "f32" : "f16", ...subjects(new Random(seed), text, LONG ? 300 : 100) }, `seed ${seed}`);
+    for (let seed = 1; seed <= (LONG ? 20 : 2); seed++) {
+      const cacheDtype = seed % 2 === 0 ? "q8_0" : kernels === "reference" ? "f32" : "f16";
+      await holdsItsBits({ path, kernels, cacheDtype, ...subjects(new Random(seed), text, LONG ? 300 : 100) }, `seed ${seed}`);
     }
     expect(kernels).toBeDefined();
   }, 900_000);

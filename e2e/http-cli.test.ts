@@ -81,6 +81,22 @@ describe("palimpsest serve", () => {
     expect(await server.exit).toBe(0);
   });
 
+  test("cells of q8_0 take half the memory, and the server says so", async () => {
+    const cellBytes: Record<string, number> = {};
+    for (const dtype of ["f16", "q8_0"]) {
+      const { server, address } = await serve("--cache-dtype", dtype);
+      expect(server.output).toContain(`, ${dtype} cells, `);
+      const answer = await post(address, "/v1/completions", { prompt: "a", max_tokens: 8, ignore_eos: true });
+      expect([answer.status, ((await answer.json()) as { usage: object }).usage]).toMatchObject([200, { completion_tokens: 8 }]);
+      const health = (await (await fetch(`${address}/health`)).json()) as { cache_dtype: string; cell_bytes: number };
+      const models = (await (await fetch(`${address}/v1/models`)).json()) as { data: object[] };
+      expect([health.cache_dtype, models.data[0]]).toMatchObject([dtype, { cache_dtype: dtype, cell_bytes: health.cell_bytes }]);
+      cellBytes[dtype] = health.cell_bytes;
+      server.child.kill("SIGKILL");
+    }
+    expect(cellBytes["q8_0"]! / cellBytes["f16"]!).toBeLessThan(0.6);
+  });
+
   test.each(["SIGTERM", "SIGINT"] as const)("%s lets a running answer end, then exits with 0", async (signal) => {
     const { server, address } = await serve();
     const answer = await post(address, "/v1/completions", { prompt: "a", max_tokens: 300, ignore_eos: true, stream: true });

@@ -5,14 +5,17 @@ import { expect, it } from "vitest";
 import { compare, logitsOf, transcript, WINDOW } from "../bench/fidelity.ts";
 import { describeWithModel } from "./real-models.ts";
 
-/** Bounds of the fast levels against `reference` on bench/text/transcript.txt. */
+/**
+ * Bounds of the fast levels against `reference` on bench/text/transcript.txt. `codes`: of q8_0 cells against f16 cells of the same level;
+ * Qwen2.5 adds a large bias to a few dimensions of its keys, by which the others of their blocks lose.
+ */
 const MODELS = [
-  { name: "smollm2-135m", klMax: 0.004, top1Min: 0.96 },
-  { name: "qwen2.5-coder-0.5b", klMax: 0.001, top1Min: 0.975 },
+  { name: "smollm2-135m", klMax: 0.004, top1Min: 0.96, codes: { klMax: 0.008, top1Min: 0.94 } },
+  { name: "qwen2.5-coder-0.5b", klMax: 0.001, top1Min: 0.975, codes: { klMax: 0.03, top1Min: 0.92 } },
 ];
 const THREADS = Math.min(2, availableParallelism());
 
-for (const { name, klMax, top1Min } of MODELS) {
+for (const { name, klMax, top1Min, codes } of MODELS) {
   describeWithModel(name, `Fast levels on ${name}`, (path) => {
     const fast = deviceInfo().levels.filter((level) => level !== "reference" && level !== "scalar");
     // The scalar level computes the same integers, an order of magnitude slower: kernel tests hold it to the others.
@@ -28,6 +31,19 @@ for (const { name, klMax, top1Min } of MODELS) {
       console.log(`${name} ${level}: mean KL ${meanKl.toFixed(5)}, top-1 ${(top1 * 100).toFixed(2)} %`);
       expect(meanKl).toBeLessThanOrEqual(klMax);
       expect(top1).toBeGreaterThanOrEqual(top1Min);
+    }, 900_000);
+
+    it.each(fast)("%s loses little by cells of q8_0", async (level) => {
+      const { tokenizer } = await readModel(path);
+      const tokens = new Tokenizer(tokenizer).encode(transcript(), { special: false });
+      const pages = WINDOW / 16;
+      const truth = await openRuntime(path, { pages, threads: THREADS, kernels: level, cacheDtype: "f16" });
+      const tried = await openRuntime(path, { pages, threads: THREADS, kernels: level, cacheDtype: "q8_0" });
+      const { meanKl, top1 } = await compare(logitsOf(truth, tokens), logitsOf(tried, tokens), tokens.length, truth.info.vocabularySize);
+      await Promise.all([truth.dispose(), tried.dispose()]);
+      console.log(`${name} ${level}: q8_0 cells against f16, mean KL ${meanKl.toFixed(6)}, top-1 ${(top1 * 100).toFixed(2)} %`);
+      expect(meanKl).toBeLessThanOrEqual(codes.klMax);
+      expect(top1).toBeGreaterThanOrEqual(codes.top1Min);
     }, 900_000);
   });
 }

@@ -199,7 +199,6 @@ test("what cannot be opened says why", async () => {
   const open = (options: Record<string, unknown>, file = path("llama")) =>
     errorOf(() => openRuntime(file, { pages: 4, ...options }));
   expect(await open({ kernels: "cuda" })).toMatchObject({ code: "backend_unsupported", kind: "unsupported", param: "kernels" });
-  expect(await open({ cacheDtype: "q8_0" })).toMatchObject({ code: "backend_unsupported", param: "cacheDtype" });
   const { levels } = deviceInfo();
   const absent = (["avx2", "avx-vnni", "avx512", "neon"] as const).filter((level) => !levels.includes(level));
   expect(absent.length).toBeGreaterThan(0); // no processor has Arm's and Intel's
@@ -228,9 +227,12 @@ test("every level of this machine opens, and auto takes the last", async () => {
   expect(levels.slice(0, 2)).toEqual(["reference", "scalar"]);
   expect(cores).toBeGreaterThan(0);
   for (const kernels of levels) {
-    for (const cacheDtype of ["f32", "f16"] as const) {
+    for (const cacheDtype of ["f32", "f16", "q8_0"] as const) {
       const runtime = await openRuntime(path("llama"), { kernels, cacheDtype, pages: 4 });
-      expect(runtime).toMatchObject({ level: kernels, cacheDtype });
+      const { layers, kvHeads, headSize } = runtime.info;
+      // An f16 scale for each cell, head and block of 32 dimensions, begun or whole.
+      const headBytes = { f32: 4 * headSize, f16: 2 * headSize, q8_0: headSize + 2 * Math.ceil(headSize / 32) }[cacheDtype];
+      expect(runtime).toMatchObject({ level: kernels, cacheDtype, pageBytes: layers * kvHeads * 2 * headBytes * runtime.pageSize });
       expect((await runtime.step(chain(runtime, [5, 6, 7]), noCancel())).ids.length).toBe(1);
       await runtime.dispose();
     }

@@ -11,8 +11,8 @@ const computes: Compute[] = levels.flatMap((kernels) => [openCompute({ kernels, 
 afterAll(async () => void (await Promise.all(computes.map((compute) => compute.dispose()))));
 const fastest = computes.at(-1) as Compute;
 
-/** Values lie in −1 … 1; f16 keys are rounded at other places when a sine differs in its last bit. */
-const TOLERANCE = { f32: 2e-5, f16: 2e-3, q8_0: 2e-2 } as const;
+/** Values lie in −1 … 1; f16 keys are rounded at other places when a sine differs in its last bit; the twin keeps numbers that cells of q8_0 round. */
+const TOLERANCE = { f32: 2e-5, f16: 2e-3, q8_0: 4e-2 } as const;
 
 test("every level, head size and page size attends as the scalar twin does", async () => {
   const random = new Random(71);
@@ -21,7 +21,7 @@ test("every level, head size and page size attends as the scalar twin does", asy
   for (let round = 0; round < (LONG ? 400 : 36); round++) {
     // Each head size comes up, some with more than one block of ranks.
     const headSize = HEAD_SIZES[round % HEAD_SIZES.length] as number;
-    const one = randomCase(random, { headSizes: [headSize], cellsMax: round % 6 === 5 ? 1300 : 150, dtypes: ["f32", "f16"] });
+    const one = randomCase(random, { headSizes: [headSize], cellsMax: round % 6 === 5 ? 1300 : 150, dtypes: ["f32", "f16", "q8_0"] });
     const twin = expected(one);
     for (const compute of computes) {
       const place = placement(random, one.cells, random.pick(PAGE_SIZES));
@@ -43,7 +43,7 @@ test("a row's bits depend neither on pages, cuts of runs, other segments nor thr
   for (const kernels of levels) {
     const own = computes.filter((compute) => compute.level === kernels);
     for (let round = 0; round < (LONG ? 60 : 6); round++) {
-      const one = randomCase(random, { headSizes: [64, 80], cellsMax: 1200, dtypes: ["f32", "f16"] });
+      const one = randomCase(random, { headSizes: [64, 80], cellsMax: 1200, dtypes: ["f32", "f16", "q8_0"] });
       const first = await attend(own[0] as Compute, one, random, 16, 0);
       for (const compute of own) {
         expect(await attend(compute, one, random, random.pick(PAGE_SIZES), 0.03)).toEqual(first);

@@ -33,7 +33,16 @@ export interface LoadOptions {
 const CACHE_DTYPE = "f16";
 const PAGE_SIZE = 16;
 const CACHE_BYTES_MAX = 4 * 1024 ** 3;
-const CELL_ELEMENT_BYTES: Readonly<Record<CellDtype, number>> = { f32: 4, f16: 2, q8_0: 34 / 32 };
+
+/** Bytes of one key head's keys and values in one page of one layer; q8_0 as the README of kernels-cuda describes it. */
+const HEAD_PAGE_BYTES: Readonly<Record<CellDtype, (headSize: number, pageSize: number) => number>> = {
+  f32: (headSize, pageSize) => 2 * 4 * headSize * pageSize,
+  f16: (headSize, pageSize) => 2 * 2 * headSize * pageSize,
+  q8_0: (headSize, pageSize) =>
+    up(headSize, 4) * pageSize + up(headSize, 16) * up(pageSize, 4) + 2 * 2 * Math.ceil(headSize / 32) * pageSize,
+};
+
+const up = (number: number, step: number) => Math.ceil(number / step) * step;
 
 /** Opens a model with its cache. `onProgress` is called with 0 … 1. Errors are those of the compute layer and the tokenizer. */
 export async function loadService(options: LoadOptions, onProgress: (fraction: number) => void = () => {}): Promise<Service> {
@@ -72,8 +81,8 @@ async function archiveFor(runtime: Runtime, { hostBytes, disk, onTierError }: Lo
 const defaultCacheBytes = () => Math.min(CACHE_BYTES_MAX, Math.floor(freemem() / 2));
 
 function pagesFor(info: ModelInfo, dtype: CellDtype, pageSize: number, cacheBytes: number): number {
-  const pageBytes = info.layers * 2 * info.kvHeads * info.headSize * pageSize * CELL_ELEMENT_BYTES[dtype];
+  const pageBytes = info.layers * info.kvHeads * HEAD_PAGE_BYTES[dtype](info.headSize, pageSize);
   const pages = Math.floor(cacheBytes / pageBytes);
   if (pages >= 1) return Math.min(pages, 2 ** 31 - 1);
-  throw new ServerError("flag_invalid", `--cache-mem: one page takes ${Math.ceil(pageBytes)} bytes, ${cacheBytes} are allowed`, { param: "--cache-mem" });
+  throw new ServerError("flag_invalid", `--cache-mem: one page takes ${pageBytes} bytes, ${cacheBytes} are allowed`, { param: "--cache-mem" });
 }

@@ -51,8 +51,11 @@ describe("flags of the command line", () => {
     expect(() => parse(...args)).toThrowError(expect.objectContaining({ kind: "invalid", code: "flag_invalid", message: expect.stringContaining(message) as string }) as Error);
   });
 
+  test("cells may be f32, f16 or q8_0", () => {
+    for (const dtype of ["f32", "f16", "q8_0"]) expect(parse("--cache-dtype", dtype).flags.text("cache-dtype")).toBe(dtype);
+  });
+
   test.each([
-    ["--cache-dtype", "q8_0"],
     ["--kernels", "cuda"],
   ])("%s %s is known and said to be unsupported", (flag, value) => {
     expect(() => parse(flag, value)).toThrowError(expect.objectContaining({ kind: "unsupported", param: flag }) as Error);

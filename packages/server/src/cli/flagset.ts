@@ -18,8 +18,7 @@ export const MODEL_FLAGS: readonly Flag[] = [
     kind: "choice",
     name: "cache-dtype",
     values: CELL_DTYPES,
-    unbuilt: { q8_0: "quantised cells are not built yet; use f16 or f32" },
-    help: "how keys and values are kept",
+    help: "how keys and values are kept; q8_0 takes 53 % of the memory of f16",
     fallback: "f16",
   },
   {

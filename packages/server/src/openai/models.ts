@@ -12,6 +12,8 @@ export function modelBody(service: Service, id: string): object {
     context_length: service.contextLength,
     max_model_len: service.contextLength,
     cache_dtype: service.cacheDtype,
+    /** Memory of one token's keys and values in all layers. */
+    cell_bytes: service.pool.pageBytes / service.pool.pageSize,
     kernels: service.level,
     capabilities: {
       /** Verbs that the model can honour by editing the cache. */

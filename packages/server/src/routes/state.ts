@@ -62,6 +62,7 @@ function healthOf(service: Service): object {
     kernels: service.level,
     level: service.level,
     cache_dtype: service.cacheDtype,
+    cell_bytes: service.pool.pageBytes / service.pool.pageSize,
     threads: service.threads,
     context_length: service.contextLength,
     requests: { running: state.running, waiting: state.waiting },

@@ -148,10 +148,6 @@ pub fn choose(name: &str) -> Result<Box<dyn palimpsest_kernels::Kernels>> {
 }
 
 fn cell_dtype(name: &str) -> Result<CellDtype> {
-    if name == "q8_0" {
-        let message = "cells of dtype \"q8_0\" are not built yet; use \"f16\"";
-        return Err(Error::at(Code::BackendUnsupported, "cacheDtype", message));
-    }
     CellDtype::ALL
         .iter()
         .copied()

@@ -1,4 +1,4 @@
-//! Speed of attention: `cargo run --release --example attention -- [CELLS] [THREADS] [LEVEL] [f16|f32] [RUN] [ROTATIONS]`.
+//! Speed of attention: `cargo run --release --example attention -- [CELLS] [THREADS] [LEVEL] [f32|f16|q8_0] [RUN] [ROTATIONS]`.
 //!
 //! SmolLM2-135M's shape: 30 layers, 9 heads on 3 key heads of 64; pages of 16 in shuffled order, runs of `RUN` cells. One row, then 126 rows.
 
@@ -20,7 +20,8 @@ fn main() {
     let (ranks, threads, run, rotations) = (number(1, 6144), number(2, 2), number(5, 1 << 20), number(6, 1));
     let level =
         arguments.get(3).map_or(Some(Level::Avx512), |level| Level::from_name(level)).and_then(kernels).expect("a level of this machine");
-    let dtype = if arguments.get(4).is_some_and(|dtype| dtype == "f32") { CellDtype::F32 } else { CellDtype::F16 };
+    let named = |name: &String| CellDtype::ALL.iter().copied().find(|dtype| dtype.name() == name).expect("a dtype");
+    let dtype = arguments.get(4).map_or(CellDtype::F16, named);
     let pieces = pieces(ranks, run, rotations);
     let pages = pieces.iter().map(|piece| piece.page as usize + 1).max().expect("a page");
     let shape = CellShape { layers: LAYERS, kv_heads: KV_HEADS, key_size: SIZE, value_size: SIZE, pages, page_size: PAGE, dtype };
@@ -34,7 +35,7 @@ fn main() {
         decode = decode.min(work.time(&pool, LAYERS, 1));
         prefill = prefill.min(work.time(&pool, 3, ROWS) * LAYERS as f64 / 3.0);
     }
-    let bytes = (2 * LAYERS * ranks * KV_HEADS * SIZE * dtype.bytes()) as f64;
+    let bytes = (shape.page_bytes() * ranks / PAGE) as f64;
     let operations = 4.0 * (LAYERS * KV_HEADS * GROUP * ROWS * ranks * SIZE) as f64;
     println!(
         "{} {} {ranks} cells, {threads} threads, {} pieces, {rotations} rotations: 1 row {:.2} ms, {:.1} GB/s; {ROWS} rows {:.0} ms, {:.0} GFLOP/s",
@@ -65,7 +66,7 @@ impl Work<'_> {
         let tiles = (rows * GROUP).div_ceil(QUERY_TILE / GROUP * GROUP);
         let tasks = tiles * KV_HEADS * self.blocks.len();
         pool.run(tasks, (tasks / 64).max(1), &|range, _| {
-            let mut scratch = vec![0.0; QUERY_TILE * (RANK_BLOCK + 16)];
+            let mut scratch = vec![0.0; AttendBlock::scratch(self.cells.shape(), self.rotations.min(64))];
             let (mut sums, mut maxima, mut weights) = ([0.0; QUERY_TILE * SIZE], [0.0; QUERY_TILE], [0.0; QUERY_TILE]);
             let queries = vec![0.01f32; self.rotations.min(64) * QUERY_TILE * SIZE];
             for task in range {
@@ -79,7 +80,7 @@ impl Work<'_> {
                     pieces,
                     limits: &vec![ranks; count],
                     starts: &[],
-                    queries: &queries,
+                    queries: &queries[..self.rotations.min(64) * count * SIZE],
                     soft_cap: 0.0,
                 };
                 let mut out = Partial { sums: &mut sums, maxima: &mut maxima, weights: &mut weights, scratch: &mut scratch };

@@ -8,11 +8,16 @@
 //!   page) are summed together in registers.
 //! * Outputs: values are slot-major, so one load is 16 dimensions of a cell. Queries times dimensions are summed together over all ranks.
 
+pub mod quantised;
+
 use std::ops::Range;
 
 use crate::level::{AttendBlock, Partial, Piece, RANK_BLOCK};
 use crate::reference::attend::soften;
 use crate::vector::{LANES, Loadable, Vector};
+
+/// Queries of a tile at most that share a load.
+const QUERIES_TOGETHER: usize = 6;
 
 /// Scores of one query; room for one vector past the block.
 const ROW: usize = RANK_BLOCK + LANES;
@@ -30,6 +35,8 @@ macro_rules! with_constant {
     };
 }
 
+use with_constant;
+
 /// # Safety
 /// The processor has the instructions of `V`.
 ///
@@ -42,7 +49,7 @@ pub unsafe fn attend<V: Vector, T: Loadable, const QUERIES: usize, const CHUNKS:
 ) {
     let queries = block.limits.len();
     check(block, out);
-    let groups = queries.div_ceil(QUERIES.min(6));
+    let groups = queries.div_ceil(QUERIES.min(QUERIES_TOGETHER));
     // Groups of nearly one size: 16 queries by at most 6 are 6, 5, 5.
     let group = |number: usize| number * queries / groups..(number + 1) * queries / groups;
     // SAFETY: shapes are checked, the instructions are the caller's promise.

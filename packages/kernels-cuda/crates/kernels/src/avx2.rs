@@ -1,5 +1,6 @@
 //! The AVX2 level: AVX2, FMA and F16C. Also the level of processors with AVX-512 and no VNNI.
 
+mod bytes;
 pub(crate) mod products;
 pub(crate) mod quantize;
 pub(crate) mod vector;

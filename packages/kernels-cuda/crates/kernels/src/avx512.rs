@@ -1,5 +1,6 @@
 //! The AVX-512 level: F, BW, VL, DQ and VNNI.
 
+mod bytes;
 mod products;
 mod quantize;
 mod vector;
@@ -36,6 +37,6 @@ impl Avx512 {
 }
 
 vector_level! {
-    Avx512, features "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma", vector __m512, code quantize::quantize_block,
+    Avx512, features "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma", vector __m512, code quantize::quantize_block,
     attend [6, 2, 4], rows 12
 }

@@ -11,7 +11,7 @@ impl CellShape {
     }
 
     fn layer_cell_bytes(&self) -> usize {
-        self.planes().iter().map(|plane| plane.rows * plane.slot_bytes).sum()
+        self.planes().iter().map(Plane::cell_bytes).sum()
     }
 
     /// Errors: `argument_invalid` for a slot outside the pool.
@@ -39,13 +39,14 @@ impl Cells {
         let each = self.shape().cell_bytes();
         self.visit(slots, |cell, at, page, plane, offset| {
             let from = cell * each + at;
-            let into = &mut into[from..from + plane.rows * plane.slot_bytes];
+            let into = &mut into[from..from + plane.cell_bytes()];
             match plane.slot_bytes {
+                0 => {}
+                1 => gather::<1>(page, plane, offset, into),
                 2 => gather::<2>(page, plane, offset, into),
                 4 => gather::<4>(page, plane, offset, into),
                 bytes => {
-                    for (row, part) in into.chunks_exact_mut(bytes).enumerate() {
-                        let from = plane.start + row * plane.row_bytes + offset * bytes;
+                    for (from, part) in plane.parts(offset).zip(into.chunks_exact_mut(bytes)) {
                         part.copy_from_slice(&page[from..from + bytes]);
                     }
                 }
@@ -60,9 +61,8 @@ impl Cells {
         let each = self.shape().cell_bytes();
         self.visit_mut(slots, |cell, at, page, plane, offset| {
             let first = cell * each + at;
-            let parts = from[first..first + plane.rows * plane.slot_bytes].chunks_exact(plane.slot_bytes);
-            for (row, part) in parts.enumerate() {
-                let to = plane.start + row * plane.row_bytes + offset * plane.slot_bytes;
+            let parts = from[first..first + plane.cell_bytes()].chunks_exact(plane.slot_bytes.max(1));
+            for (to, part) in plane.parts(offset).zip(parts) {
                 page[to..to + plane.slot_bytes].copy_from_slice(part);
             }
         });
@@ -73,8 +73,7 @@ impl Cells {
     pub fn clear(&mut self, slots: &[i32]) -> Result<()> {
         self.shape().check_slots(slots)?;
         self.visit_mut(slots, |_, _, page, plane, offset| {
-            for row in 0..plane.rows {
-                let at = plane.start + row * plane.row_bytes + offset * plane.slot_bytes;
+            for at in plane.parts(offset) {
                 page[at..at + plane.slot_bytes].fill(0);
             }
         });
@@ -90,7 +89,7 @@ impl Cells {
             let mut at = layer * shape.layer_cell_bytes();
             for plane in &shape.planes() {
                 act(cell, at, page, plane, slot % shape.page_size);
-                at += plane.rows * plane.slot_bytes;
+                at += plane.cell_bytes();
             }
         }
     }
@@ -102,7 +101,7 @@ impl Cells {
             let mut at = layer * shape.layer_cell_bytes();
             for plane in &shape.planes() {
                 act(cell, at, page, plane, slot % shape.page_size);
-                at += plane.rows * plane.slot_bytes;
+                at += plane.cell_bytes();
             }
         }
     }
@@ -114,8 +113,7 @@ fn places(layers: usize, slots: &[i32]) -> impl Iterator<Item = (usize, usize, u
 
 /// Rows of a length that the compiler knows.
 fn gather<const N: usize>(page: &[u8], plane: &Plane, offset: usize, into: &mut [u8]) {
-    let rows = page[plane.start..].chunks(plane.row_bytes);
-    for (row, part) in rows.zip(into.chunks_exact_mut(N)) {
-        part.copy_from_slice(&row[offset * N..offset * N + N]);
+    for (from, part) in plane.parts(offset).zip(into.chunks_exact_mut(N)) {
+        part.copy_from_slice(&page[from..from + N]);
     }
 }

@@ -6,9 +6,15 @@
 //!       └ page …
 //! ```
 //!
+//! Cells of dtype q8_0 lie otherwise: see `cells/quantised.rs`.
+//!
 //! Layers are outermost: a layer's pages lie side by side, so that attention of one layer stays within few huge pages of memory.
 
+mod quantised;
+
 use half::f16;
+
+pub use quantised::{CELL_BLOCK, Quantised};
 
 use crate::buffer::{Buffer, Plain};
 use crate::error::Result;
@@ -17,22 +23,27 @@ use crate::error::Result;
 pub enum CellDtype {
     F32,
     F16,
+    /// int8 codes, an f16 scale for each cell, head and block of 32 dimensions: 1.0625 bytes a number.
+    Q8_0,
 }
 
 impl CellDtype {
-    pub const ALL: &[CellDtype] = &[CellDtype::F32, CellDtype::F16];
+    pub const ALL: &[CellDtype] = &[CellDtype::F32, CellDtype::F16, CellDtype::Q8_0];
 
     pub fn name(self) -> &'static str {
         match self {
             CellDtype::F32 => "f32",
             CellDtype::F16 => "f16",
+            CellDtype::Q8_0 => "q8_0",
         }
     }
 
+    /// Bytes of a number, without its share of a scale.
     pub fn bytes(self) -> usize {
         match self {
             CellDtype::F32 => 4,
             CellDtype::F16 => 2,
+            CellDtype::Q8_0 => 1,
         }
     }
 }
@@ -78,24 +89,31 @@ pub struct CellShape {
 }
 
 impl CellShape {
-    /// Elements of one page in one layer.
+    /// Numbers of one page in one layer.
     pub fn page_elements(&self) -> usize {
         self.kv_heads * (self.key_size + self.value_size) * self.page_size
     }
 
-    /// Bytes of one page in one layer.
+    /// Bytes of one page in one layer, scales included.
     pub fn layer_page_bytes(&self) -> usize {
-        self.page_elements() * self.dtype.bytes()
+        match self.dtype {
+            CellDtype::F32 | CellDtype::F16 => self.page_elements() * self.dtype.bytes(),
+            CellDtype::Q8_0 => Quantised::of(self).page,
+        }
     }
 
     /// All planes of a page in one layer. Every byte that belongs to a cell is in exactly one.
-    pub fn planes(&self) -> [Plane; 2] {
+    pub fn planes(&self) -> [Plane; 3] {
+        if self.dtype == CellDtype::Q8_0 {
+            return Quantised::of(self).planes(self);
+        }
         let number = self.dtype.bytes();
         let row_bytes = self.page_size * number;
-        let keys = Plane { start: 0, rows: self.kv_heads * self.key_size, row_bytes, slot_bytes: number };
-        let start = keys.rows * row_bytes;
-        let values = Plane { start, rows: self.kv_heads, row_bytes: row_bytes * self.value_size, slot_bytes: number * self.value_size };
-        [keys, values]
+        let whole = Plane { heads: 1, slots_together: self.page_size, ..Plane::default() };
+        let keys = Plane { rows: self.kv_heads * self.key_size, row_bytes, slot_bytes: number, ..whole };
+        let (start, row_bytes) = (keys.rows * row_bytes, row_bytes * self.value_size);
+        let values = Plane { start, rows: self.kv_heads, row_bytes, slot_bytes: number * self.value_size, ..whole };
+        [keys, values, Plane::default()]
     }
 
     /// Bytes of one page in all layers.
@@ -104,14 +122,35 @@ impl CellShape {
     }
 }
 
-/// Where one kind of number of a page's cells lies, in one layer: in each row a cell has `slot_bytes` bytes, at its place in the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where one kind of number of a page's cells lies, in one layer: in each row of each head a cell has `slot_bytes` bytes. Slots lie side
+/// by side in groups of `slots_together`, `group_bytes` apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plane {
     /// Byte of the page at which the first row begins.
     pub start: usize,
+    pub heads: usize,
+    pub head_bytes: usize,
+    /// Of a head.
     pub rows: usize,
     pub row_bytes: usize,
     pub slot_bytes: usize,
+    pub slots_together: usize,
+    pub group_bytes: usize,
+}
+
+impl Plane {
+    /// Bytes of one cell.
+    pub fn cell_bytes(&self) -> usize {
+        self.heads * self.rows * self.slot_bytes
+    }
+
+    /// Bytes of the page at which the parts of a slot begin, `slot_bytes` each, in order.
+    pub fn parts(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
+        let Plane { start, heads, head_bytes, rows, row_bytes, slot_bytes, slots_together, group_bytes } = *self;
+        let together = slots_together.max(1);
+        let first = start + slot / together * group_bytes + slot % together * slot_bytes;
+        (0..heads).flat_map(move |head| (0..rows).map(move |row| first + head * head_bytes + row * row_bytes))
+    }
 }
 
 /// The cells of a runtime. Written by the threads of one step, each its own slots.
@@ -186,6 +225,14 @@ impl<'a> LayerCells<'a> {
         self.shape
     }
 
+    /// A page of dtype q8_0, as [`Quantised`] describes it.
+    #[inline(always)]
+    pub fn quantised_page(&self, layout: &Quantised, page: usize) -> *mut u8 {
+        debug_assert!(page < self.shape.pages && self.shape.dtype == CellDtype::Q8_0);
+        // SAFETY: inside the layer, as asserted.
+        unsafe { self.start.add(page * layout.page) }
+    }
+
     /// Keys of one head in one page, `[dimension][slot]`: key_size · page_size numbers. `T` is the shape's dtype.
     #[inline(always)]
     pub fn keys<T: Plain>(&self, page: usize, head: usize) -> *mut T {
@@ -215,6 +262,8 @@ impl<'a> LayerCells<'a> {
             CellDtype::F32 => unsafe { self.store_as::<f32>(slot, head, key, value) },
             // SAFETY: the caller's promise.
             CellDtype::F16 => unsafe { self.store_as::<f16>(slot, head, key, value) },
+            // SAFETY: the caller's promise.
+            CellDtype::Q8_0 => unsafe { self.store_quantised(slot, head, key, value) },
         }
     }
 
@@ -228,6 +277,8 @@ impl<'a> LayerCells<'a> {
             CellDtype::F32 => unsafe { self.read_as::<f32>(slot, head, key, value) },
             // SAFETY: the caller's promise.
             CellDtype::F16 => unsafe { self.read_as::<f16>(slot, head, key, value) },
+            // SAFETY: the caller's promise.
+            CellDtype::Q8_0 => unsafe { self.read_quantised(slot, head, key, value) },
         }
     }
 
@@ -258,6 +309,29 @@ impl<'a> LayerCells<'a> {
         for (dimension, number) in value.iter().enumerate() {
             // SAFETY: offset < page_size and dimension < value_size; the slot is ours (caller).
             unsafe { *values.add(offset * value_size + dimension) = T::from_f32(*number) };
+        }
+    }
+
+    unsafe fn store_quantised(&self, slot: usize, head: usize, key: &[f32], value: &[f32]) {
+        let CellShape { pages, page_size, kv_heads, key_size, value_size, .. } = *self.shape;
+        assert!(slot < pages * page_size && head < kv_heads && key.len() == key_size && value.len() == value_size);
+        let layout = Quantised::of(self.shape);
+        // SAFETY: page, head and slot are inside the pool, and the slot is ours (caller).
+        unsafe { layout.store(self.quantised_page(&layout, slot / page_size), head, slot % page_size, key, value) };
+    }
+
+    unsafe fn read_quantised(&self, slot: usize, head: usize, key: &mut [f32], value: &mut [f32]) {
+        let CellShape { pages, page_size, kv_heads, key_size, value_size, .. } = *self.shape;
+        assert!(slot < pages * page_size && head < kv_heads && key.len() == key_size && value.len() == value_size);
+        let layout = Quantised::of(self.shape);
+        let (page, slot) = (self.quantised_page(&layout, slot / page_size), slot % page_size);
+        for (dimension, number) in key.iter_mut().enumerate() {
+            // SAFETY: inside the page; nobody writes the slot (caller).
+            *number = unsafe { layout.key(page, head, slot, dimension) };
+        }
+        for (dimension, number) in value.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *number = unsafe { layout.value(page, head, slot, dimension) };
         }
     }
 }

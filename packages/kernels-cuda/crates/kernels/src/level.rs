@@ -6,8 +6,10 @@
 
 use std::ops::Range;
 
+use crate::attend::quantised;
 use crate::buffer::{Arena, Buffer, Plain};
-use crate::cells::LayerCells;
+use crate::bytes::QueryBlock;
+use crate::cells::{CELL_BLOCK, CellDtype, CellShape, LayerCells};
 use crate::error::Result;
 use crate::pool::Pool;
 use crate::quant::TensorType;
@@ -186,6 +188,17 @@ pub struct AttendBlock<'a> {
 }
 
 impl AttendBlock<'_> {
+    /// Numbers of room that a level needs while it attends to cells of this shape with so many rotations.
+    pub fn scratch(shape: &CellShape, rotations: usize) -> usize {
+        let scores = QUERY_TILE * (RANK_BLOCK + 16);
+        match shape.dtype {
+            CellDtype::F32 | CellDtype::F16 => scores,
+            CellDtype::Q8_0 => {
+                scores + quantised::WEIGHT_ROOM + rotations * QUERY_TILE * shape.key_size.div_ceil(CELL_BLOCK) * QueryBlock::NUMBERS
+            }
+        }
+    }
+
     /// The ranks of the block that a query reads.
     #[inline(always)]
     pub fn ranks(&self, query: usize) -> Range<usize> {
@@ -202,7 +215,7 @@ pub struct Partial<'a> {
     pub maxima: &'a mut [f32],
     /// Σ exp(score − maximum): 16 lanes by rank modulo 16, then the lanes.
     pub weights: &'a mut [f32],
-    /// Room for scores: [`QUERY_TILE`] · ([`RANK_BLOCK`] + 16).
+    /// Room: see [`AttendBlock::scratch`].
     pub scratch: &'a mut [f32],
 }
 

@@ -8,6 +8,7 @@ pub mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub mod avx_vnni;
 pub mod buffer;
+mod bytes;
 mod cell_bytes;
 pub mod cells;
 pub mod error;
@@ -31,7 +32,7 @@ mod vector;
 mod vector_level;
 
 pub use buffer::{Arena, Buffer};
-pub use cells::{CellDtype, CellShape, Cells, LayerCells, Plane};
+pub use cells::{CELL_BLOCK, CellDtype, CellShape, Cells, LayerCells, Plane, Quantised};
 pub use error::{Code, Error, Kind, Result};
 pub use level::{
     ActivationBlock, ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, Piece, RawMatrix,

@@ -8,6 +8,7 @@ mod vector;
 use std::arch::is_aarch64_feature_detected;
 use std::ops::Range;
 
+use crate::bytes::Bytes;
 use crate::level::{Activations, Matrix, Output};
 use crate::panel::with_packed;
 use crate::quant::TensorType;
@@ -43,6 +44,8 @@ impl Neon {
         }
     }
 }
+
+impl Bytes for Quads {}
 
 vector_level! {
     Neon, features "neon,dotprod", vector Quads, code quantize::quantize_block,

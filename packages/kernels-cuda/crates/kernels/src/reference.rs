@@ -140,10 +140,13 @@ versions! {
         unsafe { multiply::multiply::<W, ROWS_TOGETHER>(matrix, panels, x, out) }
     }
     fn attend_f32(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend_wide::<FUSED, W, f32>(block, out)
+        attend::attend_wide::<FUSED, W, attend::NumberCells<f32>>(block, out)
     }
     fn attend_f16(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-        attend::attend_wide::<FUSED, W, half::f16>(block, out)
+        attend::attend_wide::<FUSED, W, attend::NumberCells<half::f16>>(block, out)
+    }
+    fn attend_q8_0(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+        attend::attend_wide::<FUSED, W, attend::CodeCells>(block, out)
     }
 }
 
@@ -192,6 +195,7 @@ impl Kernels for Reference {
         match block.cells.shape().dtype {
             CellDtype::F32 => self.attend_f32(block, out),
             CellDtype::F16 => self.attend_f16(block, out),
+            CellDtype::Q8_0 => self.attend_q8_0(block, out),
         }
     }
 }

@@ -4,13 +4,16 @@ mod products;
 
 use std::ops::Range;
 
+use crate::attend::quantised;
 use crate::buffer::Arena;
+use crate::bytes::PlainVector;
 use crate::cells::CellDtype;
 use crate::error::Result;
 use crate::level::{ActivationRow, Activations, AttendBlock, Format, Gate, Kernels, Level, Matrix, Output, Partial, RawMatrix};
 use crate::panel::{self, with_packed};
 use crate::pool::Pool;
 use crate::quant::TensorType;
+use crate::reference::attend::NumberCells;
 use crate::reference::{ALWAYS_FUSED, attend};
 use crate::rotary::Pairs;
 use crate::{int8, small};
@@ -64,8 +67,10 @@ impl Kernels for Scalar {
 
     fn attend(&self, block: &AttendBlock<'_>, out: &mut Partial<'_>) {
         match block.cells.shape().dtype {
-            CellDtype::F32 => attend::attend::<ALWAYS_FUSED, f32>(block, out),
-            CellDtype::F16 => attend::attend::<ALWAYS_FUSED, half::f16>(block, out),
+            CellDtype::F32 => attend::attend::<ALWAYS_FUSED, NumberCells<f32>>(block, out),
+            CellDtype::F16 => attend::attend::<ALWAYS_FUSED, NumberCells<half::f16>>(block, out),
+            // SAFETY: plain Rust needs no instructions.
+            CellDtype::Q8_0 => unsafe { quantised::attend::<PlainVector, ALWAYS_FUSED>(block, out) },
         }
     }
 }

@@ -56,6 +56,12 @@ macro_rules! vector_level {
                 unsafe { attend::attend::<$vector, f16, $queries, $chunks, $width>(block, out) }
             }
 
+            #[target_feature(enable = $features)]
+            pub fn attend_q8_0(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+                // SAFETY: this function is compiled for the instructions.
+                unsafe { attend::quantised::attend::<$vector, true>(block, out) }
+            }
+
             /// # Safety
             /// As `Kernels::multiply`, and shapes agree.
             #[target_feature(enable = $features)]
@@ -144,6 +150,7 @@ macro_rules! vector_level {
                     match block.cells.shape().dtype {
                         crate::cells::CellDtype::F32 => compiled::attend_f32(block, out),
                         crate::cells::CellDtype::F16 => compiled::attend_f16(block, out),
+                        crate::cells::CellDtype::Q8_0 => compiled::attend_q8_0(block, out),
                     }
                 }
             }

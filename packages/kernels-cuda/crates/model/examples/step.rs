@@ -1,4 +1,4 @@
-//! Speed of a step: `cargo run --release -p palimpsest-model --example step -- FILE [LEVEL] [THREADS] [PART OF A NAME]`.
+//! Speed of a step: `cargo run --release -p palimpsest-model --example step -- FILE [LEVEL] [THREADS] [PART OF A NAME] [f32|f16|q8_0]`.
 //!
 //! With one thread the time is that on the processor, so other work on the machine counts little.
 
@@ -26,7 +26,9 @@ fn main() {
     let loading = Clock::start(threads);
     let weights = weights::load(&file, &config, usize::MAX, &*kernels, &pool, &mut |_| {}).expect("weights");
     println!("load {:.0} ms", loading.milliseconds());
-    let options = CellOptions { pages: 1024, page_size: PAGE_SIZE, dtype: CellDtype::F16 };
+    let named = |name: &String| CellDtype::ALL.iter().copied().find(|dtype| dtype.name() == name).expect("a dtype");
+    let dtype = arguments.get(5).map_or(CellDtype::F16, named);
+    let options = CellOptions { pages: 1024, page_size: PAGE_SIZE, dtype };
     let mut engine = Engine::new(weights, kernels, pool, options).expect("cells");
     let wanted = arguments.get(4).map_or("", String::as_str);
     let mut time = |name: &str, tokens: usize, rounds: usize, step: &dyn Fn(usize) -> Step| {

@@ -7,7 +7,7 @@ mod tiles;
 use std::sync::Mutex;
 
 use palimpsest_kernels::level::{QUERY_TILE, RANK_BLOCK};
-use palimpsest_kernels::{AttendBlock, Kernels, LayerCells, Partial, Pool, Rotary};
+use palimpsest_kernels::{AttendBlock, CellShape, Kernels, LayerCells, Partial, Pool, Rotary};
 
 use crate::shared::{Numbers, exclusive, grain, grow, held};
 use running::Running;
@@ -80,12 +80,12 @@ pub struct Room {
 
 impl Room {
     /// `shifts`: distinct ones in a block at most. Every thread's memory grows: who first gets which task is not known.
-    pub fn shape(&mut self, heads: &Heads, threads: usize, shifts: usize) {
+    pub fn shape(&mut self, heads: &Heads, cells: &CellShape, threads: usize, shifts: usize) {
         self.threads.resize_with(threads.max(self.threads.len()), Mutex::default);
         for thread in &mut self.threads {
             let room = thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
             grow(&mut room.queries, shifts * QUERY_TILE * heads.key_size);
-            grow(&mut room.scores, QUERY_TILE * (RANK_BLOCK + 16));
+            grow(&mut room.scores, AttendBlock::scratch(cells, shifts));
             grow(&mut room.sums, QUERY_TILE * heads.value_size);
             grow(&mut room.maxima, QUERY_TILE);
             grow(&mut room.weights, QUERY_TILE);

@@ -257,7 +257,7 @@ impl CellPages {
         finite("sinks", sinks)?;
         let mut attended = numbers(rows, heads.attended())?;
         self.plan.build(step, 0, self.cells.shape().page_size, &self.windows);
-        self.room.shape(&heads, compute.pool.threads(), self.plan.shifts_of_block_max());
+        self.room.shape(&heads, self.cells.shape(), compute.pool.threads(), self.plan.shifts_of_block_max());
         self.rows.clear();
         self.rows.extend(0..rows);
         self.tiles.build(&self.plan, &self.rows, &self.plan.starts[0], &heads, &compute.pool);

@@ -73,7 +73,7 @@ impl Case {
         let (mut plan, mut tiles) = (Plan::default(), Tiles::default());
         plan.build(&self.step, 0, PAGE_SIZE, &[self.window]);
         tiles.build(&plan, rows, &plan.starts[0], &self.heads, &pool);
-        room.shape(&self.heads, threads, plan.shifts_of_block_max());
+        room.shape(&self.heads, self.cells.shape(), threads, plan.shifts_of_block_max());
         let positions: Vec<i32> = rows.iter().map(|row| self.step.position[*row]).collect();
         let mut attended = vec![f32::NAN; rows.len() * self.heads.attended()];
         let attention = Attention {
@@ -229,7 +229,9 @@ fn every_level_agrees_with_f64_with_windows_soft_caps_and_sinks() {
                 let attended = case.run(&*kernels, 1, &case.all_rows(), &mut Room::default());
                 let worst = attended.iter().zip(&exact).map(|(ours, exact)| (f64::from(*ours) - exact).abs()).fold(0.0, f64::max);
                 println!("{} {dtype:?} shape {number}: off by {worst:.1e}", kernels.level().name());
-                assert!(worst < 5e-5, "{} {dtype:?} shape {number}: off by {worst:e}", kernels.level().name());
+                // Cells of codes are read with queries and weights of 15 bits.
+                let bound = if dtype == CellDtype::Q8_0 && kernels.level() != Level::Reference { 3e-4 } else { 5e-5 };
+                assert!(worst < bound, "{} {dtype:?} shape {number}: off by {worst:e}", kernels.level().name());
                 assert!(attended.iter().all(|number| number.is_finite()));
             }
         }

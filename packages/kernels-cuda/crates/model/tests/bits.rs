@@ -24,7 +24,7 @@ fn rows_are_the_same_bits_whole_in_chunks_alone_together_on_any_pages_and_thread
         let file = GgufFile::from_bytes(model.bytes().unwrap()).unwrap();
         let logs: Vec<Log> = (0..3).map(|_| Log::random(&mut random, 512, 512, 5, 60)).collect();
         for level in levels() {
-            for dtype in [CellDtype::F32, CellDtype::F16] {
+            for dtype in CellDtype::ALL.iter().copied() {
                 let mut first = Vec::new();
                 for log in &logs {
                     let mut opened = open(&file, level, dtype, 64, 16, 1);
@@ -55,13 +55,13 @@ fn long_views_are_joined_from_blocks_in_one_order() {
     let mut random = Random::new(seed);
     let file = GgufFile::from_bytes(TinyModel { context_length: 4096, ..tiny(Architecture::Llama, seed) }.bytes().unwrap()).unwrap();
     let log = Log::random(&mut random, 512, 4096, 5, 700);
-    for level in levels() {
-        let whole = execute(&mut open(&file, level, CellDtype::F16, 300, 16, 1), std::slice::from_ref(&log), PLAIN, &mut random);
+    for (level, dtype) in levels().into_iter().flat_map(|level| [(level, CellDtype::F16), (level, CellDtype::Q8_0)]) {
+        let whole = execute(&mut open(&file, level, dtype, 300, 16, 1), std::slice::from_ref(&log), PLAIN, &mut random);
         for (threads, chunk_max) in [(2, 500), (4, 33)] {
             let habits = Habits { chunk_max, cut: 2, again: 10, together: 0, gaps: 0 };
-            let again = execute(&mut open(&file, level, CellDtype::F16, 700, 16, threads), std::slice::from_ref(&log), habits, &mut random);
+            let again = execute(&mut open(&file, level, dtype, 700, 16, threads), std::slice::from_ref(&log), habits, &mut random);
             for (row, (first, again)) in whole[0].iter().zip(&again[0]).enumerate() {
-                assert!(bits(first) == bits(again), "{}, row {row}, {threads} threads, chunks to {chunk_max}", level.name());
+                assert!(bits(first) == bits(again), "{} {dtype:?}, row {row}, {threads} threads, chunks to {chunk_max}", level.name());
             }
         }
     }

@@ -11,9 +11,21 @@ use support::{Habits, Log, Random, execute, open, tiny};
 
 /// Highest difference of a logit, over all rows, between the replay and an execution at random.
 fn difference(file: &GgufFile, logs: &[Log], page_size: usize, threads: usize, habits: Habits, random: &mut Random) -> f32 {
+    difference_of(CellDtype::F32, file, logs, page_size, threads, habits, random)
+}
+
+fn difference_of(
+    dtype: CellDtype,
+    file: &GgufFile,
+    logs: &[Log],
+    page_size: usize,
+    threads: usize,
+    habits: Habits,
+    random: &mut Random,
+) -> f32 {
     let config = Config::from_gguf(file).unwrap();
     let cells: usize = logs.iter().map(Log::cells).sum();
-    let mut opened = open(file, Level::Reference, CellDtype::F32, (cells * 4).div_ceil(page_size) + 40, page_size, threads);
+    let mut opened = open(file, Level::Reference, dtype, (cells * 4).div_ceil(page_size) + 40, page_size, threads);
     let computed = execute(&mut opened, logs, habits, random);
     let mut highest = 0f32;
     for (log, computed) in logs.iter().zip(computed) {
@@ -96,6 +108,28 @@ fn random_edited_logs_give_the_replay_s_logits() {
         let highest = difference(&file, &logs, page_size, threads, habits, &mut random);
         assert!(highest < 1e-4, "seed {seed}, {name}: a logit is off by {highest:e}");
     }
+}
+
+/// What cells of codes lose against f32 cells: by replay, so along any history of edits and wherever a cell stands now.
+#[test]
+fn cells_of_codes_stay_near_the_replay_s_logits() {
+    let (mut worst_f16, mut worst) = (0f32, 0f32);
+    for seed in 0..if long() { 600 } else { 60 } {
+        let mut random = Random::new(seed);
+        let models = models();
+        let (name, model) = &models[seed as usize % models.len()];
+        let file = GgufFile::from_bytes(TinyModel { seed, ..model.clone() }.bytes().unwrap()).unwrap();
+        let parts = random.between(1, 9);
+        let logs = [Log::random(&mut random, model.vocabulary_size, model.context_length, parts, 30)];
+        let habits = Habits { chunk_max: random.between(1, 256), cut: random.below(30), again: random.below(30), together: 0, gaps: 5 };
+        let page_size = [1, 5, 16][random.below(3)];
+        let f16 = difference_of(CellDtype::F16, &file, &logs, page_size, 1, habits, &mut random);
+        let q8_0 = difference_of(CellDtype::Q8_0, &file, &logs, page_size, 1, habits, &mut random);
+        (worst_f16, worst) = (worst_f16.max(f16), worst.max(q8_0));
+        println!("seed {seed}, {name}: f16 {f16:e}, q8_0 {q8_0:e}");
+        assert!(q8_0 < 0.6 && q8_0 < 100.0 * f16, "seed {seed}, {name}: a logit is off by {q8_0:e}");
+    }
+    println!("f16 {worst_f16:e}, q8_0 {worst:e}");
 }
 
 /// The file of a real model, where the tests of the whole stack have fetched it. `None` skips by name, and fails where `CI=true`.

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use crate::vector::Vector;
 
 #[derive(Clone, Copy)]
-pub struct Pair(__m256, __m256);
+pub struct Pair(pub(super) __m256, pub(super) __m256);
 
 // SAFETY of every block: `Vector`'s promise.
 impl Vector for Pair {

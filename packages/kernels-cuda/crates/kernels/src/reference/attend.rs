@@ -3,6 +3,9 @@
 //! A score is summed over the dimensions in order; the softmax weights of a query in 16 lanes by rank; its output over the ranks in
 //! order. Nothing of that depends on where a cell lies, on how the view is cut into pieces, or on the other queries of the tile.
 
+use std::marker::PhantomData;
+
+use crate::cells::Quantised;
 use crate::lanes::{LANES, Lanes, Plain16, Readable, Wide, exp, multiply_add, sum};
 use crate::level::{AttendBlock, Partial, Piece, RANK_BLOCK};
 
@@ -13,19 +16,119 @@ const TOGETHER: usize = 4;
 /// Dimensions of a value that are summed at once.
 const WIDTH: usize = 32;
 
+/// Cells of one head in one page, read as f32.
+pub trait PageCells<'a>: Copy {
+    /// `page` is inside the pool.
+    fn of(block: &AttendBlock<'a>, page: usize) -> Self;
+    /// A dimension of the keys of slots first … first + width, at most 16; the other lanes 0.
+    fn keys(self, dimension: usize, first: usize, width: usize) -> Lanes;
+    /// Dimensions of a slot's value, `width` from `dimension` on, at most 16; the other lanes 0.
+    fn values(self, slot: usize, dimension: usize, width: usize) -> Lanes;
+}
+
+/// Cells that are plain numbers.
+#[derive(Clone, Copy)]
+pub struct NumberCells<'a, T> {
+    keys: &'a [T],
+    values: &'a [T],
+    page_size: usize,
+    value_size: usize,
+}
+
+impl<'a, T: Readable> PageCells<'a> for NumberCells<'a, T> {
+    #[inline(always)]
+    fn of(block: &AttendBlock<'a>, page: usize) -> Self {
+        let shape = block.cells.shape();
+        assert!(page < shape.pages && block.kv_head < shape.kv_heads);
+        let (keys, values) = (block.cells.keys::<T>(page, block.kv_head), block.cells.values::<T>(page, block.kv_head));
+        // SAFETY: of a head in a page keys and values are so many numbers, and no thread writes cells while a layer attends.
+        let (keys, values) = unsafe {
+            let of = |start: *mut T, size: usize| std::slice::from_raw_parts(start.cast_const(), size * shape.page_size);
+            (of(keys, shape.key_size), of(values, shape.value_size))
+        };
+        Self { keys, values, page_size: shape.page_size, value_size: shape.value_size }
+    }
+
+    #[inline(always)]
+    fn keys(self, dimension: usize, first: usize, width: usize) -> Lanes {
+        widen(&self.keys[dimension * self.page_size + first..][..width])
+    }
+
+    #[inline(always)]
+    fn values(self, slot: usize, dimension: usize, width: usize) -> Lanes {
+        widen(&self.values[slot * self.value_size + dimension..][..width])
+    }
+}
+
+#[inline(always)]
+fn widen<T: Readable>(numbers: &[T]) -> Lanes {
+    let mut lanes = [0.0; LANES];
+    if let Ok(numbers) = <&[T; LANES]>::try_from(numbers) {
+        for lane in 0..LANES {
+            lanes[lane] = numbers[lane].read();
+        }
+    } else {
+        lanes.iter_mut().zip(numbers).for_each(|(lane, number)| *lane = number.read());
+    }
+    lanes
+}
+
+/// Cells of codes and scales.
+#[derive(Clone, Copy)]
+pub struct CodeCells<'a> {
+    layout: Quantised,
+    page: *const u8,
+    head: usize,
+    page_size: usize,
+    cells: PhantomData<&'a u8>,
+}
+
+impl<'a> PageCells<'a> for CodeCells<'a> {
+    #[inline(always)]
+    fn of(block: &AttendBlock<'a>, page: usize) -> Self {
+        let shape = block.cells.shape();
+        assert!(page < shape.pages && block.kv_head < shape.kv_heads);
+        let layout = Quantised::of(shape);
+        let page = block.cells.quantised_page(&layout, page);
+        Self { layout, page, head: block.kv_head, page_size: shape.page_size, cells: PhantomData }
+    }
+
+    #[inline(always)]
+    fn keys(self, dimension: usize, first: usize, width: usize) -> Lanes {
+        assert!(first + width <= self.page_size);
+        let mut lanes = [0.0; LANES];
+        for (lane, number) in lanes[..width].iter_mut().enumerate() {
+            // SAFETY: slots are inside the page, as asserted, dimensions by the caller; no thread writes cells while a layer attends.
+            *number = unsafe { self.layout.key(self.page, self.head, first + lane, dimension) };
+        }
+        lanes
+    }
+
+    #[inline(always)]
+    fn values(self, slot: usize, dimension: usize, width: usize) -> Lanes {
+        assert!(slot < self.page_size);
+        let mut lanes = [0.0; LANES];
+        for (lane, number) in lanes[..width].iter_mut().enumerate() {
+            // SAFETY: as above.
+            *number = unsafe { self.layout.value(self.page, self.head, slot, dimension + lane) };
+        }
+        lanes
+    }
+}
+
 /// In plain Rust.
 #[inline(always)]
-pub fn attend<const FUSED: bool, T: Readable>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
-    attend_wide::<FUSED, Plain16, T>(block, out);
+pub fn attend<'a, const FUSED: bool, P: PageCells<'a>>(block: &AttendBlock<'a>, out: &mut Partial<'_>) {
+    attend_wide::<FUSED, Plain16, P>(block, out);
 }
 
 /// In the registers of `W`. `FUSED` is whether they multiply and add with one rounding.
 #[inline(always)]
-pub fn attend_wide<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, out: &mut Partial<'_>) {
+pub fn attend_wide<'a, const FUSED: bool, W: Wide, P: PageCells<'a>>(block: &AttendBlock<'a>, out: &mut Partial<'_>) {
     let queries = block.limits.len();
     let size = block.cells.shape().value_size;
     assert!(queries * ROW <= out.scratch.len() && queries * size <= out.sums.len());
-    scores::<FUSED, W, T>(block, out.scratch);
+    scores::<W, P>(block, out.scratch);
     for query in 0..queries {
         let (maximum, weight) = soften::<FUSED>(&mut out.scratch[query * ROW..][..ROW], block.ranks(query), block.soft_cap);
         out.maxima[query] = maximum;
@@ -37,19 +140,19 @@ pub fn attend_wide<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<
         let start = group.clone().map(|query| block.ranks(query).start).max().expect("a query");
         let end = group.clone().map(|query| block.ranks(query).end).min().expect("a query");
         if group.len() < TOGETHER || start >= end {
-            group.for_each(|query| values::<FUSED, W, T, 1>(block, query, block.ranks(query), out));
+            group.for_each(|query| values::<FUSED, W, P, 1>(block, query, block.ranks(query), out));
             continue;
         }
         // Each query in rank order: what it reads alone before the others do, what all read, what it reads alone after.
-        group.clone().for_each(|query| values::<FUSED, W, T, 1>(block, query, block.ranks(query).start..start, out));
-        values::<FUSED, W, T, TOGETHER>(block, first, start..end, out);
-        group.for_each(|query| values::<FUSED, W, T, 1>(block, query, end..block.ranks(query).end, out));
+        group.clone().for_each(|query| values::<FUSED, W, P, 1>(block, query, block.ranks(query).start..start, out));
+        values::<FUSED, W, P, TOGETHER>(block, first, start..end, out);
+        group.for_each(|query| values::<FUSED, W, P, 1>(block, query, end..block.ranks(query).end, out));
     }
 }
 
 /// scratch[query][rank] = query · key for every rank of the block.
 #[inline(always)]
-fn scores<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, scratch: &mut [f32]) {
+fn scores<'a, W: Wide, P: PageCells<'a>>(block: &AttendBlock<'a>, scratch: &mut [f32]) {
     let (queries, size) = (block.limits.len(), block.cells.shape().key_size);
     let highest = *block.limits.iter().max().unwrap_or(&0) as usize;
     let mut rank = 0;
@@ -63,12 +166,12 @@ fn scores<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, scra
             let mut query = 0;
             while query + TOGETHER <= queries {
                 let rows = &rotated[query * size..];
-                chunk::<FUSED, W, T, TOGETHER>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                chunk::<W, P, TOGETHER>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
                 query += TOGETHER;
             }
             while query < queries {
                 let rows = &rotated[query * size..];
-                chunk::<FUSED, W, T, 1>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
+                chunk::<W, P, 1>(block, piece, offset, width, rows, &mut scratch[query * ROW + rank + offset..]);
                 query += 1;
             }
         }
@@ -78,35 +181,20 @@ fn scores<const FUSED: bool, W: Wide, T: Readable>(block: &AttendBlock<'_>, scra
 
 /// Scores of up to 16 cells of a piece against `QUERIES` queries; `out[query · ROW + cell]`.
 #[inline(always)]
-fn chunk<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
-    block: &AttendBlock<'_>,
+fn chunk<'a, W: Wide, P: PageCells<'a>, const QUERIES: usize>(
+    block: &AttendBlock<'a>,
     piece: &Piece,
     offset: usize,
     width: usize,
     queries: &[f32],
     out: &mut [f32],
 ) {
-    let shape = block.cells.shape();
-    let (size, page_size) = (shape.key_size, shape.page_size);
-    let first = piece.first as usize + offset;
-    assert!((piece.page as usize) < shape.pages && first + width <= page_size && block.kv_head < shape.kv_heads);
-    // SAFETY: keys of a head in a page are `size · page_size` numbers, and no thread writes cells while a layer attends.
-    let keys = unsafe { std::slice::from_raw_parts(block.cells.keys::<T>(piece.page as usize, block.kv_head), size * page_size) };
+    let size = block.cells.shape().key_size;
+    let page = P::of(block, piece.page as usize);
     let rows: [&[f32]; QUERIES] = std::array::from_fn(|query| &queries[query * size..][..size]);
     let mut sums = [W::splat(0.0); QUERIES];
     for dimension in 0..size {
-        let mut key: Lanes = [0.0; LANES];
-        let slots = &keys[dimension * page_size + first..][..width];
-        if let Ok(slots) = <&[T; LANES]>::try_from(slots) {
-            for lane in 0..LANES {
-                key[lane] = slots[lane].read();
-            }
-        } else {
-            for (key, slot) in key.iter_mut().zip(slots) {
-                *key = slot.read();
-            }
-        }
-        let key = W::load(&key);
+        let key = W::load(&page.keys(dimension, piece.first as usize + offset, width));
         for query in 0..QUERIES {
             sums[query] = key.multiply_add(W::splat(rows[query][dimension]), sums[query]);
         }
@@ -155,8 +243,8 @@ fn tanh<const FUSED: bool>(x: f32) -> f32 {
 
 /// sums[query] += Σ weight · value over `ranks`, in rank order, for `QUERIES` queries from `query` on.
 #[inline(always)]
-fn values<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
-    block: &AttendBlock<'_>,
+fn values<'a, const FUSED: bool, W: Wide, P: PageCells<'a>, const QUERIES: usize>(
+    block: &AttendBlock<'a>,
     query: usize,
     ranks: std::ops::Range<usize>,
     out: &mut Partial<'_>,
@@ -167,34 +255,30 @@ fn values<const FUSED: bool, W: Wide, T: Readable, const QUERIES: usize>(
     }
     let mut dimension = 0;
     while dimension + WIDTH <= size {
-        columns::<W, T, QUERIES, { WIDTH / LANES }>(block, query, ranks.clone(), dimension, out);
+        columns::<W, P, QUERIES, { WIDTH / LANES }>(block, query, ranks.clone(), dimension, out);
         dimension += WIDTH;
     }
     while dimension + LANES <= size {
-        columns::<W, T, QUERIES, 1>(block, query, ranks.clone(), dimension, out);
+        columns::<W, P, QUERIES, 1>(block, query, ranks.clone(), dimension, out);
         dimension += LANES;
     }
     if dimension < size {
-        last_columns::<FUSED, T>(block, query..query + QUERIES, ranks, dimension, out);
+        last_columns::<FUSED, P>(block, query..query + QUERIES, ranks, dimension, out);
     }
 }
 
-/// Calls `each` with rank and value, in rank order.
+/// Calls `each` with rank, page and slot, in rank order.
 #[inline(always)]
-fn each_value<T: Readable>(block: &AttendBlock<'_>, ranks: std::ops::Range<usize>, mut each: impl FnMut(usize, &[T])) {
-    let shape = block.cells.shape();
-    let (size, page_size) = (shape.value_size, shape.page_size);
+fn each_cell<'a, P: PageCells<'a>>(block: &AttendBlock<'a>, ranks: std::ops::Range<usize>, mut each: impl FnMut(usize, P, usize)) {
     let mut rank = 0;
     for piece in block.pieces {
         if rank >= ranks.end {
             break;
         }
         let (first, end) = (ranks.start.max(rank), ranks.end.min(rank + piece.count as usize));
-        assert!((piece.page as usize) < shape.pages && (piece.first + piece.count) as usize <= page_size);
-        // SAFETY: values of a head in a page are `page_size · size` numbers, and no thread writes cells while a layer attends.
-        let values = unsafe { std::slice::from_raw_parts(block.cells.values::<T>(piece.page as usize, block.kv_head), page_size * size) };
+        let page = P::of(block, piece.page as usize);
         for at in first..end {
-            each(at, &values[(piece.first as usize + at - rank) * size..][..size]);
+            each(at, page, piece.first as usize + at - rank);
         }
         rank += piece.count as usize;
     }
@@ -202,8 +286,8 @@ fn each_value<T: Readable>(block: &AttendBlock<'_>, ranks: std::ops::Range<usize
 
 /// `VECTORS` vectors of dimensions from `dimension` on.
 #[inline(always)]
-fn columns<W: Wide, T: Readable, const QUERIES: usize, const VECTORS: usize>(
-    block: &AttendBlock<'_>,
+fn columns<'a, W: Wide, P: PageCells<'a>, const QUERIES: usize, const VECTORS: usize>(
+    block: &AttendBlock<'a>,
     query: usize,
     ranks: std::ops::Range<usize>,
     dimension: usize,
@@ -215,16 +299,8 @@ fn columns<W: Wide, T: Readable, const QUERIES: usize, const VECTORS: usize>(
     let mut sums: [[W; VECTORS]; QUERIES] = std::array::from_fn(|q| {
         std::array::from_fn(|vector| W::load(out.sums[at(q, vector)..][..LANES].try_into().expect("a vector of dimensions")))
     });
-    each_value::<T>(block, ranks, |rank, value| {
-        let value = &value[dimension..][..VECTORS * LANES];
-        let numbers: [W; VECTORS] = std::array::from_fn(|vector| {
-            let value: &[T; LANES] = value[vector * LANES..][..LANES].try_into().expect("a vector of dimensions");
-            let mut wide = [0.0; LANES];
-            for lane in 0..LANES {
-                wide[lane] = value[lane].read();
-            }
-            W::load(&wide)
-        });
+    each_cell::<P>(block, ranks, |rank, page, slot| {
+        let numbers: [W; VECTORS] = std::array::from_fn(|vector| W::load(&page.values(slot, dimension + vector * LANES, LANES)));
         for q in 0..QUERIES {
             let weight = W::splat(weights[q][rank]);
             for vector in 0..VECTORS {
@@ -241,8 +317,8 @@ fn columns<W: Wide, T: Readable, const QUERIES: usize, const VECTORS: usize>(
 
 /// The dimensions that fill no vector.
 #[inline(always)]
-fn last_columns<const FUSED: bool, T: Readable>(
-    block: &AttendBlock<'_>,
+fn last_columns<'a, const FUSED: bool, P: PageCells<'a>>(
+    block: &AttendBlock<'a>,
     queries: std::ops::Range<usize>,
     ranks: std::ops::Range<usize>,
     dimension: usize,
@@ -251,9 +327,9 @@ fn last_columns<const FUSED: bool, T: Readable>(
     let size = block.cells.shape().value_size;
     for query in queries {
         let (weights, sums) = (&out.scratch[query * ROW..][..ROW], &mut out.sums[query * size + dimension..(query + 1) * size]);
-        each_value::<T>(block, ranks.clone(), |rank, value| {
-            for (sum, value) in sums.iter_mut().zip(&value[dimension..]) {
-                *sum = multiply_add::<FUSED>(value.read(), weights[rank], *sum);
+        each_cell::<P>(block, ranks.clone(), |rank, page, slot| {
+            for (sum, value) in sums.iter_mut().zip(page.values(slot, dimension, size - dimension)) {
+                *sum = multiply_add::<FUSED>(value, weights[rank], *sum);
             }
         });
     }

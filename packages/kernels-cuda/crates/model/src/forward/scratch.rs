@@ -199,7 +199,7 @@ impl Scratch {
             let thread = thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
             thread.shape(shape, candidates);
         }
-        self.attention.shape(&shape.heads, machine.pool.threads(), self.plan.shifts_of_block_max());
+        self.attention.shape(&shape.heads, machine.cells.shape(), machine.pool.threads(), self.plan.shifts_of_block_max());
         self.tiles.resize_with(windows.len(), Tiles::default);
         self.rows_left.clear();
         self.rows_left.extend(0..rows);
