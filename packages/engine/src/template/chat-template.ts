@@ -90,7 +90,7 @@ export class ChatTemplate {
    */
   async renderInSlices(request: RenderRequest, { slices, tokensMax = Infinity }: SlicedOptions = {}): Promise<RenderedChat> {
     const { text, options, finish } = this.#begin(request);
-    const fewest = this.#tokenizer.fewestTokens(text);
+    const fewest = tokensMax === Infinity ? 0 : this.#tokenizer.fewestTokens(text);
     if (fewest > tokensMax) {
       const message = `the model's context is ${tokensMax} tokens and the chat takes at least ${fewest}; shorten it, or drop parts of it and reposition`;
       throw new EngineError("context_length_exceeded", message, "messages");
