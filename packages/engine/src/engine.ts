@@ -171,11 +171,13 @@ export class Engine {
   async #closeArchive(): Promise<void> {
     const { archive } = this.#cache;
     if (archive === null) return;
-    const late = new AbortController();
-    const timeout = sleep(this.limits.persistMsMax, undefined, { ref: false, signal: late.signal }).catch(() => undefined);
-    await Promise.race([archive.idle().then(() => archive.persist(this.limits.persistMsMax)), timeout]);
-    late.abort();
-    await archive.close();
+    const { persistMsMax } = this.limits;
+    const ended = archive.idle().then(() => archive.persist(persistMsMax)).then(() => archive.close());
+    const waiting = new AbortController();
+    // A disk that answers no more must not keep a server from ending.
+    const late = sleep(1.5 * persistMsMax, undefined, { ref: false, signal: waiting.signal }).catch(() => undefined);
+    await Promise.race([ended, late]);
+    waiting.abort();
   }
 
   /** The main loop. It ends when the engine is disposed, or finds that its own books are wrong: then nothing more is computed on them. */
