@@ -76,7 +76,7 @@ async function live({ seed, random, cases, longest, tiers }: World, counts: Reco
   const pages = Math.ceil(longest / pageSize) + random.int(0, 12);
   const runtime = new ScriptedRuntime({ pageSize, pages, vocabularySize: VOCABULARY });
   const limits = { rowsPerStepMax: random.int(1, 256), shareCellsMin: random.pick([1, 8, 1 << 20]), restoreMsMax: random.pick([1, 20, 1000]) };
-  const { engine, archive, audit } = await tieredEngine(runtime, await tiers(), limits, random.chance(0.3) ? { demotingBytesMax: 4 * BLOCK_BYTES } : {});
+  const { engine, archive, audit } = await tieredEngine(runtime, await tiers(), limits, random.chance(0.3) ? { demotingBytesMax: 4 * BLOCK_BYTES } : {}, "one", () => performance.now());
   for (let round = 0; round < 4; round++) {
     const together = random.shuffle([...cases]).slice(0, random.int(1, cases.length));
     const abort = new AbortController();

@@ -127,7 +127,7 @@ test("a restart finds on the disk what was there, and what only the device and h
 
 test("no step waits for a slow tier, and who waits for it computes when it takes too long", async () => {
   const tier = new HeldTier();
-  const { engine, archive, runtime, audit } = await tieredEngine(new ScriptedRuntime({ pages: 40 }), [tier], { restoreMsMax: 400 }, {}, "one", () => 0);
+  const { engine, archive, runtime, audit } = await tieredEngine(new ScriptedRuntime({ pages: 40 }), [tier], { restoreMsMax: 400 });
   const prompt = text(160);
   await collect(engine.generate(request(prompt)));
   await archive.idle();
@@ -184,7 +184,7 @@ test("damaged cells are computed, and counted", async () => {
 
 test("what is computed faster than it is brought is computed", async () => {
   const tier = new HeldTier();
-  const { engine, archive, audit } = await tieredEngine(new ScriptedRuntime({ pages: 40 }), [tier], { restoreMsMax: 200 });
+  const { engine, archive, audit } = await tieredEngine(new ScriptedRuntime({ pages: 40 }), [tier], { restoreMsMax: 200 }, {}, "one", () => performance.now());
   const prompts = [1, 2].map((seed) => text(160, seed));
   for (const prompt of prompts) await collect(engine.generate(request(prompt)));
   await archive.idle();
