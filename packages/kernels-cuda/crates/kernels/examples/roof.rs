@@ -51,15 +51,15 @@ fn int8_rate(pool: &Pool) -> f64 {
     let calls = pool.threads() * 4;
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
-        // SAFETY: the processor was asked.
         return rate(2.0 * 64.0 * (INSTRUCTIONS * calls) as f64, || {
+            // SAFETY: the processor was asked.
             pool.run(calls, 1, &|calls, _| calls.for_each(|_| unsafe { x86::avx512() }))
         });
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor was asked.
         return rate(2.0 * 32.0 * (INSTRUCTIONS * calls) as f64, || {
+            // SAFETY: the processor was asked.
             pool.run(calls, 1, &|calls, _| calls.for_each(|_| unsafe { x86::avx2() }))
         });
     }
