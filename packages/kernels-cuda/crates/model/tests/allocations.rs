@@ -74,8 +74,17 @@ fn all_threads_are_up(pool: &palimpsest_kernels::Pool) {
     });
 }
 
+/// The ceiling in `bench/budgets.json`: the number behind `"allocations":`.
+fn allocation_budget() -> usize {
+    let budgets = include_str!("../../../../../bench/budgets.json");
+    let (_, rest) = budgets.split_once("\"allocations\":").expect("a budget of allocations");
+    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
+}
+
 #[test]
 fn a_decode_step_allocates_nothing_after_the_first_ones() {
+    let budget = allocation_budget();
     for architecture in [Architecture::Llama, Architecture::Gemma3] {
         let file = GgufFile::from_bytes(tiny(architecture, 5).bytes().unwrap()).unwrap();
         for level in palimpsest_kernels::levels() {
@@ -96,7 +105,7 @@ fn a_decode_step_allocates_nothing_after_the_first_ones() {
                 }
                 let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
                 let name = level.level().name();
-                assert_eq!(made, 0, "{name} with {threads} threads, {dtype:?} cells, {architecture:?}: allocations in 40 steps");
+                assert!(made <= budget, "{name} with {threads} threads, {dtype:?} cells, {architecture:?}: allocations in 40 steps");
             }
         }
     }
