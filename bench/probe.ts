@@ -29,7 +29,9 @@ function ends(lengths: readonly number[]): Int32Array {
 export function pagesOf({ slot, length }: Pick<Stretch, "slot" | "length">, pageSize: number): number[] {
   const first = Math.floor(slot / pageSize);
   const last = Math.floor((slot + length - 1) / pageSize);
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const pages: number[] = [];
+  for (let page = first; page <= last; page++) pages.push(page);
+  return pages;
 }
 
 /** One step for rows of some streams; the logits of each stream's last row are wanted. */
