@@ -149,7 +149,6 @@ describe("palimpsest", () => {
     [["serv"], 2, /unknown command "serv"; the nearest is "serve"/],
     [["serve", "--prot", "1"], 2, /unknown flag --prot; the nearest is --port/],
     [["serve", "--kernels", "cuda"], 2, /--kernels cuda is not supported/],
-    [["serve", "--cache-dtype", "q8_0"], 2, /--cache-dtype q8_0 is not supported/],
     [["serve", "--pages", "4", "--cache-mem", "1GiB"], 2, /give one of them/],
     [["serve", "extra"], 2, /takes no arguments, got "extra"/],
     [["plan"], 2, /takes FILE/],

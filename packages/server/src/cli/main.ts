@@ -42,7 +42,7 @@ export async function main(args: readonly string[], streams: Streams): Promise<n
     // At a terminal the cause is for the one who can act on it.
     const message = error.code === "internal_error" && thrown instanceof Error ? (thrown.stack ?? thrown.message) : error.message;
     line(streams.errors, `palimpsest: ${message}`);
-    return error.kind === "invalid" || error.kind === "unsupported" ? 2 : 1;
+    return error.kind === "invalid" || error.code === "unsupported" || error.code === "backend_unsupported" ? 2 : 1;
   }
 }
 
