@@ -1,5 +1,6 @@
 //! Attention of rows over views: tiles of queries against blocks of ranks, without a model.
 
+mod angles;
 mod plan;
 mod running;
 mod tiles;
@@ -13,6 +14,7 @@ use crate::shared::{Numbers, exclusive, grain, grow, held};
 use running::Running;
 use tiles::Tile;
 
+pub use angles::Angles;
 pub use plan::Plan;
 pub use tiles::Tiles;
 
@@ -111,6 +113,8 @@ pub struct Attention<'a> {
     pub pool: &'a Pool,
     pub cells: LayerCells<'a>,
     pub rotary: &'a Rotary,
+    /// Those of this table, made for this plan and all layers; `None`: made here.
+    pub angles: Option<&'a Angles>,
     pub heads: &'a Heads,
     /// For each query head a learned logit that joins the denominator of every row's softmax and reads nothing; empty: none.
     pub sinks: &'a [f32],
@@ -178,7 +182,7 @@ impl Attention<'_> {
             let planned = segment.block_first + block;
             let shifts = self.plan.block_shifts(planned);
             if shifts != rotated {
-                self.rotate(&tile, kv_head, shifts, own);
+                self.rotate(&tile, kv_head, segment.row_first, planned, own);
                 rotated = shifts;
             }
             let (mut starts, mut limits) = ([0u32; QUERY_TILE], [0u32; QUERY_TILE]);
@@ -229,20 +233,30 @@ impl Attention<'_> {
     }
 
     /// Rotates the tile's raw queries by p − Δ for each shift: `[shift][query][key size]`.
-    fn rotate(&self, tile: &Tile, kv_head: usize, shifts: &[i32], own: &mut ThreadRoom) {
+    /// `block`: in the plan.
+    fn rotate(&self, tile: &Tile, kv_head: usize, row_first: usize, block: usize, own: &mut ThreadRoom) {
         let (size, rotary) = (self.heads.key_size, self.rotary);
         let pairs = rotary.pair_count();
         let scale = self.heads.scale * rotary.magnitude;
         let head_first = kv_head * self.heads.of_kv() + tile.head_first;
-        for (rotation, shift) in shifts.iter().enumerate() {
+        let ThreadRoom { queries, cosines, sines, .. } = own;
+        let shifts = self.plan.block_shifts(block).iter().zip(self.plan.block_entries(block));
+        for (rotation, (shift, entry)) in shifts.enumerate() {
             for row in 0..tile.rows {
                 let step_row = self.rows[tile.first + row];
                 let raw = &self.queries[step_row * self.stride + head_first * size..];
-                rotary.angles(self.positions[tile.first + row] - shift, &mut own.cosines, &mut own.sines);
+                let known = self.angles.and_then(|angles| angles.of(entry + step_row - row_first));
+                let (cosines, sines) = match known {
+                    Some(known) => known,
+                    None => {
+                        rotary.angles(self.positions[tile.first + row] - shift, cosines, sines);
+                        (&cosines[..pairs], &sines[..pairs])
+                    }
+                };
                 for head in 0..tile.heads {
-                    let out = &mut own.queries[((rotation * tile.rows + row) * tile.heads + head) * size..][..size];
+                    let out = &mut queries[((rotation * tile.rows + row) * tile.heads + head) * size..][..size];
                     let query = &raw[head * size..][..size];
-                    self.kernels.rotate(rotary.pairs, &own.cosines[..pairs], &own.sines[..pairs], scale, query, out);
+                    self.kernels.rotate(rotary.pairs, cosines, sines, scale, query, out);
                 }
             }
         }

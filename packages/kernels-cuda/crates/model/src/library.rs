@@ -266,6 +266,7 @@ impl CellPages {
             pool: &compute.pool,
             cells: self.cells.layer(layer),
             rotary: &self.rotary,
+            angles: None,
             heads: &heads,
             sinks,
             plan: &self.plan,

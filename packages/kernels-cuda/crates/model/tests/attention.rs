@@ -3,7 +3,7 @@
 mod support;
 
 use palimpsest_kernels::{CellDtype, CellShape, Cells, Kernels, Level, Pool, Rotary, levels, rotary};
-use palimpsest_model::attention::{Attention, Heads, Plan, Room, Tiles};
+use palimpsest_model::attention::{Angles, Attention, Heads, Plan, Room, Tiles};
 use palimpsest_model::step::Step;
 use support::{Random, bits};
 
@@ -73,6 +73,8 @@ impl Case {
         let (mut plan, mut tiles) = (Plan::default(), Tiles::default());
         plan.build(&self.step, 0, PAGE_SIZE, &[self.window]);
         tiles.build(&plan, rows, &plan.starts[0], &self.heads, &pool);
+        let mut angles = Angles::default();
+        angles.build(&plan, &self.step.position, &self.rotary, &pool);
         room.shape(&self.heads, self.cells.shape(), threads, plan.shifts_of_block_max());
         let positions: Vec<i32> = rows.iter().map(|row| self.step.position[*row]).collect();
         let mut attended = vec![f32::NAN; rows.len() * self.heads.attended()];
@@ -81,6 +83,7 @@ impl Case {
             pool: &pool,
             cells: self.cells.layer(0),
             rotary: &self.rotary,
+            angles: (threads != 1).then_some(&angles),
             heads: &self.heads,
             sinks: &self.sinks,
             plan: &plan,

@@ -51,6 +51,15 @@ struct Span {
     length: usize,
 }
 
+/// The rotations of a segment's queries by one shift: entry + i is that of row row_first + i.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    pub shift: i32,
+    pub row_first: usize,
+    pub row_end: usize,
+    pub entry: usize,
+}
+
 /// The plan of one step for one group of layers. Vectors keep their room from step to step.
 #[derive(Default)]
 pub struct Plan {
@@ -58,6 +67,12 @@ pub struct Plan {
     pub blocks: Vec<Block>,
     pub pieces: Vec<Piece>,
     pub shifts: Vec<i32>,
+    /// For each of `shifts` the first entry of its turn: see `turns`.
+    pub entries: Vec<usize>,
+    /// Distinct (segment, shift) pairs, with the rows of the segment.
+    pub turns: Vec<Turn>,
+    /// Rows of all turns.
+    pub turned_rows: usize,
     /// Distinct (segment, shift) pairs with a shift other than 0, of the views.
     pub rotations: usize,
     /// For each window of the model and each row the first rank that the row reads.
@@ -67,13 +82,23 @@ pub struct Plan {
     builder: Builder,
 }
 
+/// A shift that the segment has.
+struct Known {
+    block: usize,
+    /// In that block.
+    rotation: u32,
+    /// First entry of its turn.
+    entry: usize,
+}
+
 /// Where the block under construction stands.
 #[derive(Default)]
 struct Builder {
     /// Ranks in the open block.
     filled: usize,
-    /// Shift → (block, rotation in the block) where it was last used.
-    known: HashMap<i32, (usize, u32)>,
+    /// Where each shift of the segment was last used.
+    known: HashMap<i32, Known>,
+    rows: Range<usize>,
     last: Option<(i32, u32)>,
 }
 
@@ -84,6 +109,9 @@ impl Plan {
         self.blocks.clear();
         self.pieces.clear();
         self.shifts.clear();
+        self.entries.clear();
+        self.turns.clear();
+        self.turned_rows = 0;
         self.rotations = 0;
         self.starts.resize_with(windows.len(), Vec::new);
         self.starts.iter_mut().for_each(Vec::clear);
@@ -91,6 +119,7 @@ impl Plan {
             let rows = step.segment_rows(segment);
             let block_first = self.blocks.len();
             self.builder.known.clear();
+            self.builder.rows = rows.clone();
             self.open();
             for run in step.view(group, segment) {
                 self.run(step, run, page_size);
@@ -139,10 +168,10 @@ impl Plan {
 
     /// Bytes held, as near as the map of shifts tells.
     pub fn bytes(&self) -> usize {
-        let Self { segments, blocks, pieces, shifts, rotations: _, starts, spans, builder } = self;
-        let known = builder.known.capacity() * size_of::<(i32, (usize, u32))>();
+        let Self { segments, blocks, pieces, shifts, entries, turns, turned_rows: _, rotations: _, starts, spans, builder } = self;
+        let known = builder.known.capacity() * size_of::<(i32, Known)>();
         let starts = held(starts) + starts.iter().map(held).sum::<usize>();
-        held(segments) + held(blocks) + held(pieces) + held(shifts) + held(spans) + starts + known
+        held(segments) + held(blocks) + held(pieces) + held(shifts) + held(entries) + held(turns) + held(spans) + starts + known
     }
 
     pub fn block_pieces(&self, block: usize) -> &[Piece] {
@@ -151,6 +180,11 @@ impl Plan {
 
     pub fn block_shifts(&self, block: usize) -> &[i32] {
         &self.shifts[self.blocks[block].shift_first..self.blocks[block].shift_end]
+    }
+
+    /// First entries of the turns of a block's shifts.
+    pub fn block_entries(&self, block: usize) -> &[usize] {
+        &self.entries[self.blocks[block].shift_first..self.blocks[block].shift_end]
     }
 
     /// Distinct shifts in one block at most.
@@ -222,13 +256,20 @@ impl Plan {
         }
         let block = self.blocks.len() - 1;
         let next = (self.shifts.len() - self.blocks[block].shift_first) as u32;
-        let known = self.builder.known.entry(shift).or_insert((usize::MAX, 0));
-        if known.0 != block {
-            *known = (block, next);
+        let known = self.builder.known.entry(shift).or_insert_with(|| {
+            let Range { start: row_first, end: row_end } = self.builder.rows;
+            let entry = self.turned_rows;
+            self.turns.push(Turn { shift, row_first, row_end, entry });
+            self.turned_rows += row_end - row_first;
+            Known { block: usize::MAX, rotation: 0, entry }
+        });
+        if known.block != block {
+            (known.block, known.rotation) = (block, next);
             self.shifts.push(shift);
+            self.entries.push(known.entry);
         }
-        self.builder.last = Some((shift, known.1));
-        known.1
+        self.builder.last = Some((shift, known.rotation));
+        known.rotation
     }
 
     fn open(&mut self) {

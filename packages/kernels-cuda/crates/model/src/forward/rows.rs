@@ -101,6 +101,7 @@ impl Machine {
             pool: &self.pool,
             cells: self.cells.layer(layer),
             rotary: &self.weights.rotaries[weights.rotary],
+            angles: Some(&scratch.angles[weights.rotary]),
             heads: &shape.heads,
             sinks: &[],
             plan: &scratch.plan,

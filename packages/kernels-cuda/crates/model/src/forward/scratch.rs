@@ -8,7 +8,7 @@ use palimpsest_kernels::{ActivationBlock, ActivationRow, Activations};
 use super::Machine;
 use super::head::{Drawn, LOGIT_ROWS};
 use super::rows::ROW_CHUNK;
-use crate::attention::{Plan, Room, Tiles};
+use crate::attention::{Angles, Plan, Room, Tiles};
 use crate::shared::{exclusive, grow, held};
 use crate::step::Step;
 use crate::weights::Shape;
@@ -166,6 +166,8 @@ pub struct Scratch {
     pub positions: Vec<i32>,
     /// One for each window of the model.
     pub tiles: Vec<Tiles>,
+    /// One for each rotary table of the model.
+    pub angles: Vec<Angles>,
     pub attention: Room,
     pub threads: Vec<Mutex<ThreadScratch>>,
     /// Outputs in the order of their rows, and what each drew.
@@ -201,6 +203,10 @@ impl Scratch {
         }
         self.attention.shape(&shape.heads, machine.cells.shape(), machine.pool.threads(), self.plan.shifts_of_block_max());
         self.tiles.resize_with(windows.len(), Tiles::default);
+        self.angles.resize_with(machine.weights.rotaries.len(), Angles::default);
+        for (angles, rotary) in self.angles.iter_mut().zip(&machine.weights.rotaries) {
+            angles.build(&self.plan, &step.position, rotary, &machine.pool);
+        }
         self.rows_left.clear();
         self.rows_left.extend(0..rows);
         self.positions.clone_from(&step.position);
@@ -237,6 +243,15 @@ impl Scratch {
         let tiles = held(&self.tiles) + self.tiles.iter().map(Tiles::bytes).sum::<usize>();
         let threads = held(&self.threads) + self.threads.iter().map(|thread| exclusive(thread).bytes()).sum::<usize>();
         let drawn = held(&self.drawn) + self.drawn.iter().map(|drawn| exclusive(drawn).bytes()).sum::<usize>();
-        numbers + lists + tiles + threads + drawn + self.plan.bytes() + self.activations.bytes() + self.attention.bytes()
+        numbers
+            + lists
+            + tiles
+            + threads
+            + drawn
+            + self.plan.bytes()
+            + self.activations.bytes()
+            + self.attention.bytes()
+            + held(&self.angles)
+            + self.angles.iter().map(Angles::bytes).sum::<usize>()
     }
 }
