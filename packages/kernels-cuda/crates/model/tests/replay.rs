@@ -127,7 +127,7 @@ fn cells_of_codes_stay_near_the_replay_s_logits() {
         let q8_0 = difference_of(CellDtype::Q8_0, &file, &logs, page_size, 1, habits, &mut random);
         (worst_f16, worst) = (worst_f16.max(f16), worst.max(q8_0));
         println!("seed {seed}, {name}: f16 {f16:e}, q8_0 {q8_0:e}");
-        assert!(q8_0 < 0.6 && q8_0 < 100.0 * f16, "seed {seed}, {name}: a logit is off by {q8_0:e}");
+        assert!(q8_0 < 1.5 && q8_0 < 100.0 * f16, "seed {seed}, {name}: a logit is off by {q8_0:e}");
     }
     println!("f16 {worst_f16:e}, q8_0 {worst:e}");
 }
