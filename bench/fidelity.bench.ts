@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Tokenizer } from "@palimpsest/engine";
 import { deviceInfo, openRuntime, readModel } from "@palimpsest/kernels-cuda";
 import { resolveModel } from "@palimpsest/server";
-import { compare, type Fidelity, logitsFromFile, logitsOf, transcript, WINDOW } from "./fidelity.ts";
+import { compare, type Fidelity, type LogitSource, logitsFromFile, logitsOf, transcript, WINDOW } from "./fidelity.ts";
 import { Yardstick } from "./yardstick/client.ts";
 
 const MODELS = (process.env["PALIMPSEST_BENCH_MODELS"] ?? "smollm2-135m,qwen2.5-coder-0.5b").split(",");
@@ -19,25 +19,36 @@ async function measure(model: string): Promise<void> {
   const truth = await openRuntime(file, { pages: WINDOW / 16, threads: THREADS, kernels: "reference", cacheDtype: "f32" });
   const vocabulary = truth.info.vocabularySize;
   const table: Record<string, ReturnType<typeof shown>> = {};
-  for (const level of deviceInfo().levels.filter((name) => name !== "reference" && name !== "scalar")) {
-    const tried = await openRuntime(file, { pages: WINDOW / 16, threads: THREADS, kernels: level, cacheDtype: "f16" });
-    table[`${level}, f16 cells`] = shown(await compare(logitsOf(truth, tokens), logitsOf(tried, tokens), tokens.length, vocabulary));
+  const enter = async (name: string, tried: LogitSource) => {
+    process.stderr.write(`\r${`${model}: ${name}`.padEnd(100)}`);
+    table[name] = shown(await compare(logitsOf(truth, tokens), tried, tokens.length, vocabulary));
+  };
+  const fast = deviceInfo().levels.filter((name) => name !== "reference" && name !== "scalar");
+  const best = fast.at(-1);
+  // What cells of codes lose by themselves, and together with the codes of a fast level.
+  const runs = [...fast.map((level) => [level, "f16"] as const), ["reference", "q8_0"] as const, ...(best ? [[best, "q8_0"] as const] : [])];
+  for (const [kernels, cacheDtype] of runs) {
+    const tried = await openRuntime(file, { pages: WINDOW / 16, threads: THREADS, kernels, cacheDtype });
+    await enter(`${kernels}, ${cacheDtype} cells`, logitsOf(tried, tokens));
     await tried.dispose();
   }
   const folder = mkdtempSync(join(tmpdir(), "palimpsest-fidelity-"));
   const yardstick = new Yardstick();
   try {
-    await yardstick.load(file, WINDOW, THREADS, "f16");
-    const out = join(folder, "logits.f32");
-    await yardstick.logits(out, tokens, WINDOW);
-    const theirs = logitsFromFile(out, vocabulary);
-    table["llama.cpp v0.5.0, f16 cells"] = shown(await compare(logitsOf(truth, tokens), theirs.read, tokens.length, vocabulary));
-    theirs.close();
+    for (const cells of ["f16", "q8_0"] as const) {
+      await yardstick.load(file, WINDOW, THREADS, cells);
+      const out = join(folder, `${cells}.f32`);
+      await yardstick.logits(out, tokens, WINDOW);
+      const theirs = logitsFromFile(out, vocabulary);
+      await enter(`llama.cpp v0.5.0, ${cells} cells`, theirs.read);
+      theirs.close();
+    }
   } finally {
     yardstick.close();
     rmSync(folder, { recursive: true, force: true });
   }
   await truth.dispose();
+  process.stderr.write(`\r${"".padEnd(100)}\r`);
   console.log(model);
   console.table(table);
 }

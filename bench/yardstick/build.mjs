@@ -62,7 +62,7 @@ export function yardstick(level = "native") {
   const build = join(FOLDER, `build-${level}`);
   const driver = join(build, "yardstick");
   const main = join(HERE, "yardstick.cpp");
-  if (isFresh(driver, main)) return driver;
+  if (isFresh(driver, main, join(HERE, "parts.h"))) return driver;
   const source = llamaSources();
   const libraries = join(build, "bin");
   if (!existsSync(join(libraries, "libllama.so"))) buildLibrary(level, source, build);

@@ -40,6 +40,14 @@ export class Yardstick {
   /** Milliseconds to remove `dropped` of `depth` cached tokens, move the rest and decode the next token. */
   shift = (depth: number, dropped: number): Promise<number> => this.#measure(`shift ${depth} ${dropped}`);
 
+  /** Milliseconds of one product of `inputs` rows with a matrix in the layout that ggml takes for this processor. */
+  multiply = (type: string, rows: number, columns: number, inputs: number, threads: number, repeats: number): Promise<number> =>
+    this.#measure(`multiply ${type} ${rows} ${columns} ${inputs} ${threads} ${repeats}`);
+
+  /** Milliseconds of one attention of `rows` rows over `cells` cells. */
+  attend = (type: string, shape: { heads: number; kvHeads: number; headSize: number }, cells: number, rows: number, threads: number, repeats: number): Promise<number> =>
+    this.#measure(`attend ${type} ${shape.heads} ${shape.kvHeads} ${shape.headSize} ${cells} ${rows} ${threads} ${repeats}`);
+
   /** Writes the f32 logits of every row to `out`; the context is emptied every `window` tokens. */
   async logits(out: string, tokens: ArrayLike<number>, window: number): Promise<void> {
     if ((await this.#ask(`logits ${out} ${window} ${Array.from(tokens).join(" ")}`)).ok !== true) throw new Error("llama.cpp could not compute the logits");

@@ -4,10 +4,13 @@
 //   prefill ROWS DEPTH                         -> {"ms":…}   ROWS new tokens behind DEPTH cached ones, last row's logits
 //   decode TOKENS DEPTH STREAMS                -> {"ms":…}   TOKENS steps of one row for each stream
 //   shift DEPTH DROPPED                        -> {"ms":…}   remove DROPPED cells in the middle, move the rest, decode one token
+//   multiply TYPE ROWS COLUMNS INPUTS THREADS REPEATS               -> {"ms":…}   median of one product, weights as ggml packs them
+//   attend CELL_TYPE HEADS KV_HEADS SIZE CELLS ROWS THREADS REPEATS -> {"ms":…}   median of one attention
 //   logits OUT WINDOW TOKEN…                   -> {"ok":true}  f32 logits of all rows, written to OUT; the context empty every WINDOW
 //
 // Tokens are pseudo-random ids: the time of a row does not depend on which token it is.
 #include "llama.h"
+#include "parts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -201,6 +204,8 @@ int main() {
         std::string command;
         line >> command;
         if (command == "load") std::cout << "{\"ok\":" << (load(y, line) ? "true" : "false") << "}" << std::endl;
+        else if (command == "multiply") std::cout << "{\"ms\":" << parts::multiply(line) << "}" << std::endl;
+        else if (command == "attend") std::cout << "{\"ms\":" << parts::attend(line) << "}" << std::endl;
         else if (y.context == nullptr) std::cout << "{\"ok\":false}" << std::endl;
         else if (command == "prefill") std::cout << "{\"ms\":" << prefill(y, line) << "}" << std::endl;
         else if (command == "decode") std::cout << "{\"ms\":" << decode(y, line) << "}" << std::endl;

@@ -2,7 +2,7 @@
 //!
 //! Each thread has its part of the tasks, takes chunk after chunk of it, and then helps with the parts of the others: a thread that the
 //! system has put to sleep costs one chunk and not the whole batch, and neighbouring tasks mostly follow each other on one thread, which
-//! reads memory faster than taking turns does (products of four rows: 1.5 times). Workers spin for some microseconds between batches of a
+//! reads memory faster than taking turns does (products of one row: 1.5 times). Workers spin for some microseconds between batches of a
 //! step, then park. A worker that wakes too late joins nothing.
 
 use std::any::Any;
