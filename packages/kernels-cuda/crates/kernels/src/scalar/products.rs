@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::level::{ActivationBlock, Activations, BLOCK, Matrix, Output, PANEL_ROWS};
 use half::{bf16, f16};
 
+use crate::numbers::{QUARTERS, quarter};
 use crate::panel::{Packed, Scaling, code_at, finish, panel_bytes, scale_at};
 use crate::quant::TensorType;
 
@@ -48,12 +49,17 @@ pub unsafe fn multiply_numbers<W: Number>(matrix: &Matrix, panels: Range<usize>,
         let weights = &matrix.codes.as_slice::<u8>()[panel * bytes..][..x.columns * PANEL_ROWS * size_of::<W>()];
         for row in 0..x.rows {
             let values = &x.values[row * x.columns..][..x.columns];
-            let mut sums = [0.0f32; PANEL_ROWS];
-            for (weights, value) in weights.chunks_exact(PANEL_ROWS * size_of::<W>()).zip(values) {
-                for (sum, weight) in sums.iter_mut().zip(weights.chunks_exact(size_of::<W>())) {
-                    *sum = W::read(weight).mul_add(*value, *sum);
+            let mut quarters = [[0.0f32; PANEL_ROWS]; QUARTERS];
+            for (number, sums) in quarters.iter_mut().enumerate() {
+                for column in quarter(x.columns, number) {
+                    let weights = weights[column * PANEL_ROWS * size_of::<W>()..].chunks_exact(size_of::<W>());
+                    for (sum, weight) in sums.iter_mut().zip(weights) {
+                        *sum = W::read(weight).mul_add(values[column], *sum);
+                    }
                 }
             }
+            let [first, second, third, fourth] = quarters;
+            let sums: [f32; PANEL_ROWS] = std::array::from_fn(|lane| (first[lane] + second[lane]) + (third[lane] + fourth[lane]));
             // SAFETY: the outputs of this panel in this row are ours (caller).
             unsafe { finish(&sums, matrix.rows, panel, row, &out) };
         }
