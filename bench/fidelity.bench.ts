@@ -5,23 +5,28 @@ import { join } from "node:path";
 import { Tokenizer } from "@palimpsest/engine";
 import { deviceInfo, openRuntime, readModel } from "@palimpsest/kernels-cuda";
 import { resolveModel } from "@palimpsest/server";
-import { compare, type Fidelity, type LogitSource, logitsFromFile, logitsOf, transcript, WINDOW } from "./fidelity.ts";
+import { compare, type Fidelity, type LogitSource, logitsFromFile, logitsOf, transcript, WINDOW, writeLogits } from "./fidelity.ts";
 import { Yardstick } from "./yardstick/client.ts";
 
 const MODELS = (process.env["PALIMPSEST_BENCH_MODELS"] ?? "smollm2-135m,qwen2.5-coder-0.5b").split(",");
 const THREADS = Math.min(2, availableParallelism());
 const shown = ({ tokens, meanKl, top1 }: Fidelity) => ({ tokens, "mean KL": meanKl.toFixed(5), "same top token": `${(top1 * 100).toFixed(2)} %` });
 
-async function measure(model: string): Promise<void> {
+async function measure(model: string, folder: string): Promise<void> {
   const { file } = await resolveModel(model);
   const { tokenizer } = await readModel(file);
   const tokens = new Tokenizer(tokenizer).encode(transcript(), { special: false });
-  const truth = await openRuntime(file, { pages: WINDOW / 16, threads: THREADS, kernels: "reference", cacheDtype: "f32" });
-  const vocabulary = truth.info.vocabularySize;
+  process.stderr.write(`\r${`${model}: reference, f32 cells`.padEnd(100)}`);
+  const reference = await openRuntime(file, { pages: WINDOW / 16, threads: THREADS, kernels: "reference", cacheDtype: "f32" });
+  const vocabulary = reference.info.vocabularySize;
+  // The slowest of all, and the same for every row.
+  await writeLogits(join(folder, "truth.f32"), logitsOf(reference, tokens), tokens.length);
+  await reference.dispose();
+  const truth = logitsFromFile(join(folder, "truth.f32"), vocabulary);
   const table: Record<string, ReturnType<typeof shown>> = {};
   const enter = async (name: string, tried: LogitSource) => {
     process.stderr.write(`\r${`${model}: ${name}`.padEnd(100)}`);
-    table[name] = shown(await compare(logitsOf(truth, tokens), tried, tokens.length, vocabulary));
+    table[name] = shown(await compare(truth.read, tried, tokens.length, vocabulary));
   };
   const fast = deviceInfo().levels.filter((name) => name !== "reference" && name !== "scalar");
   const best = fast.at(-1);
@@ -32,7 +37,6 @@ async function measure(model: string): Promise<void> {
     await enter(`${kernels}, ${cacheDtype} cells`, logitsOf(tried, tokens));
     await tried.dispose();
   }
-  const folder = mkdtempSync(join(tmpdir(), "palimpsest-fidelity-"));
   const yardstick = new Yardstick();
   try {
     for (const cells of ["f16", "q8_0"] as const) {
@@ -45,12 +49,19 @@ async function measure(model: string): Promise<void> {
     }
   } finally {
     yardstick.close();
-    rmSync(folder, { recursive: true, force: true });
+    truth.close();
   }
-  await truth.dispose();
   process.stderr.write(`\r${"".padEnd(100)}\r`);
   console.log(model);
   console.table(table);
 }
 
-for (const model of MODELS) await measure(model);
+for (const model of MODELS) {
+  // Logits of all rows: hundreds of megabytes a model.
+  const folder = mkdtempSync(join(tmpdir(), "palimpsest-fidelity-"));
+  try {
+    await measure(model, folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

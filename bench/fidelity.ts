@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import type { Runtime } from "@palimpsest/kernels-cuda";
 
 /** How near one set of next-token distributions is to another. */
@@ -56,7 +56,17 @@ export function logitsOf(runtime: Runtime, tokens: Int32Array): LogitSource {
   };
 }
 
-/** Logits that another program wrote to a file, row after row. */
+/** Computes the logits of whole chunks once, into a file that `logitsFromFile` reads as often as it is asked. */
+export async function writeLogits(path: string, source: LogitSource, tokens: number): Promise<void> {
+  const file = openSync(path, "w");
+  for (let from = 0; from + CHUNK <= tokens; from += CHUNK) {
+    const logits = await source(from, CHUNK);
+    writeSync(file, new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength));
+  }
+  closeSync(file);
+}
+
+/** Logits that another program or `writeLogits` wrote to a file, row after row. */
 export function logitsFromFile(path: string, vocabulary: number): { read: LogitSource; close: () => void } {
   const file = openSync(path, "r");
   const read: LogitSource = (from, rows) => {

@@ -1,26 +1,11 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Report } from "@palimpsest/engine";
 import { readTenants } from "@palimpsest/server";
 
 /** Report of a request, as the wire has it. */
-export interface CacheReport {
-  prompt_tokens: number;
-  visible_tokens: number;
-  next_position: number;
-  stages: number;
-  cached_tokens: number;
-  repositioned_tokens: number;
-  computed_tokens: number;
-  skipped_tokens: number;
-  forgotten_tokens: number;
-  inserted_tokens: number;
-  recomputed_tokens: number;
-  recovered_tokens: number;
-  directives: { index: number; op: string; status: string; reason?: string; at_token: number; ranges?: [number, number][]; hidden?: number; inserted?: number; delta?: number }[];
-  erased?: Receipt;
-  miss: { at_token: number; reason: string } | null;
-}
+export type CacheReport = Report & { erased?: Receipt };
 
 export interface Receipt {
   time: string;

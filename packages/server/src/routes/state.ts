@@ -1,3 +1,4 @@
+import type { EngineState } from "@palimpsest/engine";
 import type { FastifyInstance } from "fastify";
 import type { ServerContext } from "../context.ts";
 import type { Service } from "../service.ts";
@@ -14,7 +15,7 @@ export function stateRoutes(fastify: FastifyInstance, context: ServerContext): v
       const state = service.engine.state();
       const status = state.damaged ? "failed" : (state.stepMs ?? 0) > limits.stepMsMax ? "stalled" : "ok";
       if (status !== "ok") void reply.code(503);
-      return { status, ...healthOf(service) };
+      return { status, ...healthOf(service, state) };
     }
     void reply.code(503).header("retry-after", "2");
     return lifecycle.phase === "draining" ? { status: "draining", requests: lifecycle.requests } : { status: "loading", progress: Math.round(lifecycle.progress * 1000) / 1000 };
@@ -55,8 +56,7 @@ export function stateRoutes(fastify: FastifyInstance, context: ServerContext): v
   });
 }
 
-function healthOf(service: Service): object {
-  const state = service.engine.state();
+function healthOf(service: Service, state: EngineState): object {
   return {
     model: service.id,
     kernels: service.level,
