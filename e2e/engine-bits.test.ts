@@ -10,6 +10,7 @@ import { collect, requestOf } from "../packages/engine/test/kit/harness.ts";
 import { family } from "./kit/family.ts";
 import { proseTokens } from "./kit/models.ts";
 import { describeWithModel } from "./real-models.ts";
+import { expectSame } from "./kit/logits.ts";
 
 const LONG = process.env["PALIMPSEST_LONG"] === "1";
 const folder = mkdtempSync(join(tmpdir(), "palimpsest-"));
@@ -39,16 +40,6 @@ async function opened(path: string, options: Partial<RuntimeOptions>, limits: Pa
       await runtime.dispose();
     },
   };
-}
-
-/** Every logit, bit by bit; NaN never. */
-function expectSame(rows: Map<string, Float32Array>, expected: Map<string, Float32Array>, title: string): void {
-  expect([...rows.keys()].toSorted(), `${title}`).toStrictEqual([...expected.keys()].toSorted());
-  for (const [key, row] of rows) {
-    const other = expected.get(key)!;
-    const at = row.findIndex((value, i) => !(value === other[i]));
-    expect(at, `${title}, ${key}: logit ${at} is ${row[at]}, not ${other[at]}`).toBe(-1);
-  }
 }
 
 interface Subject {

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Random } from "../packages/directives/test/random-logs.ts";
 import { collect, requestOf } from "../packages/engine/test/kit/harness.ts";
 import { family } from "./kit/family.ts";
+import { expectSame } from "./kit/logits.ts";
 
 const SEEDS = process.env["PALIMPSEST_LONG"] === "1" ? 150 : 10;
 const folder = mkdtempSync(join(tmpdir(), "palimpsest-"));
@@ -37,15 +38,6 @@ async function opened(tiers: TierOptions | null, pages: number, pageSize: number
     await runtime.dispose();
   };
   return { engine, runtime, archive, ask, close };
-}
-
-function expectSame(rows: Map<string, Float32Array>, expected: Map<string, Float32Array>, title: string): void {
-  expect([...rows.keys()].toSorted(), `${title}`).toStrictEqual([...expected.keys()].toSorted());
-  for (const [key, row] of rows) {
-    const other = expected.get(key)!;
-    const at = row.findIndex((value, i) => !(value === other[i]));
-    expect(at, `${title}, ${key}: logit ${at} is ${row[at]}, not ${other[at]}`).toBe(-1);
-  }
 }
 
 /** The bytes of each slot of a pool. */

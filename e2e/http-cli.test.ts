@@ -1,53 +1,21 @@
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { CommandLine, killAll } from "./kit/command-line.ts";
 import { describeWithModel } from "./real-models.ts";
 import { tinyModel } from "./servers.ts";
 
-/** The built command line as a process of its own: what people type, what it prints, and how it ends. */
-const CLI = resolve(import.meta.dirname, "../packages/server/dist/cli.mjs");
 let model: string;
 beforeAll(async () => {
-  if (!existsSync(CLI)) throw new Error(`${CLI} is not there; run npm run build`);
   model = await tinyModel();
 });
 
-const started = new Set<Process>();
-afterEach(() => {
-  for (const process of started) process.child.kill("SIGKILL");
-  started.clear();
-});
+afterEach(killAll);
 
-class Process {
-  readonly child: ChildProcessWithoutNullStreams;
-  output = "";
-  errors = "";
-  readonly exit: Promise<number | null>;
-
-  constructor(args: readonly string[], env: Record<string, string> = {}, script = CLI) {
-    this.child = spawn(process.execPath, [script, ...args], { env: { ...process.env, ...env } });
-    this.child.stdout.setEncoding("utf8").on("data", (text: string) => (this.output += text));
-    this.child.stderr.setEncoding("utf8").on("data", (text: string) => (this.errors += text));
-    this.exit = once(this.child, "close").then(([code]) => code as number | null);
-    started.add(this);
-  }
-
-  async printed(pattern: RegExp): Promise<string> {
-    for (;;) {
-      const match = pattern.exec(this.output);
-      if (match !== null) return match[1] ?? match[0];
-      if (this.child.exitCode !== null) throw new Error(`ended with ${this.child.exitCode}: ${this.errors}`);
-      await sleep(10);
-    }
-  }
-}
-
-async function serve(...more: string[]): Promise<{ server: Process; address: string }> {
-  const server = new Process(["serve", "--model", model, "--port", "0", "--cache-mem", "16MiB", ...more]);
+async function serve(...more: string[]): Promise<{ server: CommandLine; address: string }> {
+  const server = new CommandLine(["serve", "--model", model, "--port", "0", "--cache-mem", "16MiB", ...more]);
   const address = await server.printed(/^address +(\S+)$/m);
   return { server, address };
 }
@@ -56,7 +24,7 @@ const post = (address: string, path: string, body: object, signal?: AbortSignal)
   fetch(`${address}${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal: signal ?? null });
 
 async function run(args: readonly string[], input?: string, env?: Record<string, string>): Promise<{ code: number | null; output: string; errors: string }> {
-  const process = new Process(args, env);
+  const process = new CommandLine(args, env && { env });
   process.child.stdin.end(input ?? "");
   const code = await process.exit;
   return { code, output: process.output, errors: process.errors };
@@ -219,7 +187,7 @@ describeWithModel("smollm2-135m", "the snippet of the server's README", () => {
     mkdirSync(folder, { recursive: true });
     const file = join(folder, `readme-${process.pid}.mjs`);
     writeFileSync(file, snippet.replace("8080", "0"));
-    const server = new Process([], {}, file);
+    const server = new CommandLine([], { script: file });
     const models = await server.printed(/^ready: (\S+)$/m);
     expect(await (await fetch(models)).json()).toMatchObject({ data: [{ id: "smollm2-135m" }] });
     server.child.kill("SIGTERM");

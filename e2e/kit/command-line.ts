@@ -7,16 +7,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 const CLI = resolve(import.meta.dirname, "../../packages/server/dist/cli.mjs");
 const running = new Set<CommandLine>();
 
-/** The built command line as a process of its own. */
+export interface CommandLineOptions {
+  cwd?: string;
+  /** Beside those of this process. */
+  env?: Readonly<Record<string, string>>;
+  /** Instead of the built command line. */
+  script?: string;
+}
+
+/** The built command line as a process of its own: what people type, what it prints, and how it ends. */
 export class CommandLine {
   readonly child: ChildProcessWithoutNullStreams;
   output = "";
   errors = "";
   readonly exit: Promise<number | null>;
 
-  constructor(args: readonly string[], { cwd }: { cwd: string }) {
-    if (!existsSync(CLI)) throw new Error(`${CLI} is not there; run npm run build`);
-    this.child = spawn(process.execPath, [CLI, ...args], { cwd });
+  constructor(args: readonly string[], { cwd, env, script = CLI }: CommandLineOptions = {}) {
+    if (!existsSync(script)) throw new Error(`${script} is not there; run npm run build`);
+    this.child = spawn(process.execPath, [script, ...args], { cwd, env: { ...process.env, ...env } });
     this.child.stdout.setEncoding("utf8").on("data", (text: string) => (this.output += text));
     this.child.stderr.setEncoding("utf8").on("data", (text: string) => (this.errors += text));
     this.exit = once(this.child, "close").then(([code]) => code as number | null);
