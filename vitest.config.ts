@@ -10,6 +10,7 @@ export default defineConfig({
   test: {
     include: ["packages/*/test/**/*.test.ts", "e2e/**/*.test.ts"],
     pool: "forks",
-    testTimeout: 60_000,
+    // The long ranges are up to a hundred times the usual ones.
+    testTimeout: process.env["PALIMPSEST_LONG"] === "1" ? 3_600_000 : 60_000,
   },
 });
